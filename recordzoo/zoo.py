@@ -18,8 +18,7 @@ from recordzoo.own.targets import Reading, Target, check_reading, find_dataset, 
 from recordzoo.preparing.changes import made_in
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.recipes.variant import Variant
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
+from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, extra_object, is_record_set
 from recordzoo.records.writer import LAYOUT_FILE
 

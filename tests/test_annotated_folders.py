@@ -23,7 +23,7 @@ from torchvision.transforms import v2
 import recordzoo
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.images.decode import open_picture
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import annotated as fake

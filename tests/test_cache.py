@@ -18,7 +18,7 @@ from recordzoo.errors import RemoteError
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
 from recordzoo.preparing import raw as downloads
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from recordzoo.errors import ArgumentError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow
 from recordzoo.formats.huggingface import Hub, table_files
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import Hub as HubServer
 from tests.fakes.hub import Repository

@@ -17,7 +17,7 @@ from PIL import Image
 from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert
 from recordzoo.records import manifest
 from recordzoo.records.arrays import marks_name
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, SetKind
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
 from tests.fakes.records import flip, some_values, write_records

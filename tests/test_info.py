@@ -15,8 +15,7 @@ from recordzoo.cli.record_set import SAMPLE, read_headers
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import RawFile
+from recordzoo.records.manifest import RawFile, SetKind
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder

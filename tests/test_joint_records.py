@@ -23,7 +23,7 @@ from recordzoo import RecordLoader, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
 from recordzoo.images.decode import find_objects
 from recordzoo.loader.source import Source
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 from tests.batching import assert_same
 from tests.fakes.pictures import jpeg
 

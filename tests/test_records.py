@@ -13,8 +13,8 @@ from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestErr
 from recordzoo.records import files
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, parse_manifest
+from recordzoo.records.arrays import INDEX_DTYPE
+from recordzoo.records.manifest import MANIFEST_NAME, BlobSpec, BoxFormat, FieldKind, FieldSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify

@@ -13,8 +13,7 @@ from recordzoo.loader.parts import locate
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated, in_threads
 from recordzoo.recipes.recipe import ABSENT
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
+from recordzoo.records.manifest import ArraySpec, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 
 MANY = 1 << 36
 

@@ -17,7 +17,7 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, ManifestError, PrepareError
 from recordzoo.preparing.preparation import ensure
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple

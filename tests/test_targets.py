@@ -19,7 +19,7 @@ from torchvision.transforms import v2
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.verify import verify
 from tests.fakes.lists import NAMES, write_images
 from tests.preparing import REPOSITORY, prepared

@@ -17,9 +17,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.base.files import hash_text
-from recordzoo.records.arrays import file_name, marks_name, pack_marks
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, ShardSpec, shard_name
+from recordzoo.records.arrays import INDEX_DTYPE, file_name, marks_name, pack_marks
+from recordzoo.records.manifest import (
+    MANIFEST_NAME,
+    ArraySpec,
+    BlobSpec,
+    FieldKind,
+    FieldSpec,
+    Manifest,
+    SetKind,
+    ShardSpec,
+    shard_name,
+)
 
 IN_SHARD = 10_000
 CLASS_SIZE = 1000

@@ -60,16 +60,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import RemoteFile
-from recordzoo.records.kinds import SetKind
-
-if TYPE_CHECKING:
-    from recordzoo.records.manifest import Manifest
+from recordzoo.records.manifest import Manifest, SetKind
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _OF_ANY_TREE = dict.fromkeys(("DatasetFolderRecord", "ImageFolderRecord"), "recordzoo.datasets.image_folder")
@@ -361,7 +358,7 @@ def entry(name: str) -> Entry:
     return _read(path)
 
 
-def entry_of(manifest: "Manifest") -> Entry | None:
+def entry_of(manifest: Manifest) -> Entry | None:
     """Return the entry of the dataset that a record set holds; None if it holds a user's own data."""
     is_known = manifest.kind is SetKind.ZOO and manifest.dataset in _files()
     return entry(manifest.dataset) if is_known else None

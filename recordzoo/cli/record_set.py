@@ -32,8 +32,7 @@ from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.arrays import AnyArray
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, Manifest
+from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, Manifest, SetKind
 from recordzoo.records.reader import Labels, RecordReader, is_record_set, load_labels
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check

@@ -16,7 +16,7 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, seekable
 from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _CHUNK = 1024
 _FACES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}

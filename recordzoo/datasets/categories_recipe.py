@@ -10,7 +10,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import ClassFolderRecipe, files_under, name_key
 from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
 """The taxonomic levels of a category of 2021, which its name has between number and epithet."""

@@ -17,7 +17,7 @@ from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, files_under, is_apple_double
 from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 CATEGORIES = "categories"
 """The categories of the annotation file, in the metadata."""

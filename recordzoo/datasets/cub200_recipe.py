@@ -28,7 +28,7 @@ from recordzoo.recipes.declared import (
     name_key,
 )
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 FOLDER = "CUB_200_2011"
 IMAGES = f"{FOLDER}/images/"

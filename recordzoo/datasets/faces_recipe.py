@@ -12,7 +12,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_labels, name_key
 from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _CELEBA_LIST = "list_eval_partition.txt"
 _CELEBA_ATTRIBUTES = "list_attr_celeba.txt"

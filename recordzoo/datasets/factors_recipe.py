@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, seekable
 from recordzoo.recipes.recipe import BlobField, Stored, Table
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _CHUNK = 1024
 _DTYPES = {0x1E3D4C55: "<u1", 0x1E3D4C54: "<i4"}

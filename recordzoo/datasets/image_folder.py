@@ -25,8 +25,7 @@ from recordzoo.recipes.declared import are_splits, class_folder_order, raise_if_
 from recordzoo.recipes.folders import FolderRecipe, like_splits, no_class_folder, selection_digest, without_record_sets
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.manifest import ORIGINAL, SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 
 logger = logging.getLogger("recordzoo")

@@ -12,7 +12,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import ListedRecipe, Lists, class_labels, name_key
 from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Table
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _SCENES = {split: f"CLEVR_v1.0/scenes/CLEVR_{split}_scenes.json" for split in ("train", "val")}
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, name_key
 from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _ADE20K_FOLDER = "ADEChallengeData2016"
 _ADE20K_FOLDERS = {"train": "training", "val": "validation"}

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists, Row, name_key, names_by_label
 from recordzoo.recipes.recipe import NO_TARGET, Table
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _NABIRDS = "nabirds/"
 

@@ -14,7 +14,7 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import Files, ListedRecipe, Lists, files_under, name_key
 from recordzoo.recipes.recipe import INCOMPLETE, Table
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 FOLDER_OF = {
     "image": ("JPEGImages", ".jpg"),

@@ -31,8 +31,7 @@ from recordzoo.images.decode import RecordName, decode_rgb, decoded_rgb, naming,
 from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe, find_name, raise_if_empty
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.manifest import ORIGINAL, SetKind
 from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 

@@ -18,8 +18,7 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, N
 from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
 from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.arrays import as_floats, leads_out
-from recordzoo.records.kinds import FieldKind
-from recordzoo.records.manifest import is_label
+from recordzoo.records.manifest import FieldKind, is_label
 from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: targets are labels, or anything that a user's dataset returns; arrays are of any dtype.

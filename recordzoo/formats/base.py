@@ -27,8 +27,7 @@ from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
 from recordzoo.recipes.declared import SPLIT_NAMES
 from recordzoo.recipes.recipe import sniffed_ending
-from recordzoo.records.kinds import FieldSpec
-from recordzoo.records.manifest import is_field_name
+from recordzoo.records.manifest import FieldSpec, is_field_name
 
 IMAGES = (
     "image/encoded",

@@ -46,7 +46,7 @@ from recordzoo.formats.base import (
 from recordzoo.net.failures import check_online
 from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
 

@@ -34,7 +34,7 @@ from recordzoo.formats.lmdb_values import (
     torchrecord_value,
 )
 from recordzoo.recipes.recipe import NO_TARGET, sniffed_ending
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.shard import MAGIC, PAGE_HEADER
 
 KEYS, LENGTH, COUNT = b"__keys__", b"__len__", b"num-samples"

@@ -18,7 +18,7 @@ from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.formats.arrow import ARRAYS
 from recordzoo.formats.samples import Content, Export, Field, chosen_splits, printable
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.kinds import FieldKind
+from recordzoo.records.manifest import FieldKind
 from recordzoo.records.reader import RecordReader
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, RecordError
 from recordzoo.images.turbojpeg import Box, Decompressor, UnusualImage, library
 from recordzoo.recipes.recipe import is_plain_jpeg, open_image
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import NO_SHARD, OBJECT_LABELS
+from recordzoo.records.manifest import NO_SHARD, OBJECT_LABELS, BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))

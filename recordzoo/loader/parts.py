@@ -21,7 +21,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset, derived
 from recordzoo.families.selection import Selection, selection_of
 from recordzoo.recipes.recipe import NO_TARGET
-from recordzoo.records.kinds import FieldKind
+from recordzoo.records.manifest import FieldKind
 from recordzoo.records.reader import RecordReader
 
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.folders import records_beside
 from recordzoo.recipes.recipe import Blob, BlobField, Stored, Table
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import Manifest
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.writer import TREE_FILE
 
 _ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names", ".labels")

@@ -18,7 +18,7 @@ from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_
 from recordzoo.recipes.folders import is_shown
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import is_record_set
 
 COCO, YOLO, VOC, MASKS = "coco", "yolo", "voc", "masks"

@@ -21,7 +21,7 @@ from recordzoo.base.text import counted, name_first
 from recordzoo.own.annotations import COCO, Problems, annotated, box_columns, is_file_name, is_split, slug, split_name
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, files_under
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')

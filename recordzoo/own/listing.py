@@ -24,7 +24,7 @@ from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
-from recordzoo.records.kinds import FieldSpec
+from recordzoo.records.manifest import FieldSpec
 
 Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""

@@ -23,8 +23,7 @@ from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.arrays import as_floats
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
+from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 

@@ -22,7 +22,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader
 
 _OF_FILES = ("tree", "flat", "annotated", "list")  # kinds of targets

@@ -33,8 +33,7 @@ from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import Manifest
+from recordzoo.records.manifest import FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 
 BLOCK = 256

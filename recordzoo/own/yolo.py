@@ -30,7 +30,7 @@ from recordzoo.own.annotations import (
     slug,
 )
 from recordzoo.own.listing import Listing
-from recordzoo.records.kinds import BoxFormat
+from recordzoo.records.manifest import BoxFormat
 
 _NAMES_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]")

@@ -23,8 +23,8 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
-from recordzoo.records.arrays import AnyArray
-from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
+from recordzoo.records.arrays import INDEX_DTYPE, AnyArray
+from recordzoo.records.manifest import NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000

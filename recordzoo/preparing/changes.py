@@ -28,8 +28,7 @@ from recordzoo.raw.member import FileTable
 from recordzoo.recipes.declared import find_name, is_image, name_key
 from recordzoo.recipes.folders import without_record_sets
 from recordzoo.records.arrays import Names, leads_out, pack_names
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.manifest import ORIGINAL, SetKind
 from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.shard import crc32
 from recordzoo.records.writer import MADE_FROM_FILE, TREE_FILE

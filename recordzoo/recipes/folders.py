@@ -25,8 +25,7 @@ from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image, raise_if_empty
 from recordzoo.recipes.recipe import NO_TARGET, Blob, Recipe, Stored, Table
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import Manifest
+from recordzoo.records.manifest import Manifest, SetKind
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import TREE_FILE
 

@@ -27,8 +27,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
-from recordzoo.records.kinds import FieldSpec, SetKind
-from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
+from recordzoo.records.manifest import ORIGINAL, FieldSpec, Manifest, RawFile, SetKind
 from recordzoo.records.shard import stored_bytes
 
 PNG_LEVEL = 3

@@ -29,11 +29,14 @@ from recordzoo.base.text import is_device
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
 from recordzoo.records.files import AnyDirectory, Opener, pread, read_start
-from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, BlobSpec, array_dtype
+from recordzoo.records.manifest import ArraySpec, BlobSpec
 from recordzoo.records.shard import crc32
 
 AnyArray = NDArray[Any]
 """An array of any dtype, or of any dtype that the format allows."""
+
+INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("crc32", "<u4"), ("offset", "<u8")])
+"""The type of an index row."""
 
 MAX_HEADER_BYTES = 64 << 10
 """Longer headers count as damaged."""
@@ -52,6 +55,11 @@ the process dies (SIGBUS). Smaller arrays are read: a copy is cheap and cannot b
 _CHUNK = 1 << 20
 _NAMES_AT_ONCE = 4096
 _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
+
+
+def array_dtype(text: str) -> np.dtype[Any]:
+    """Return the dtype for a manifest's text; "" means an index row."""
+    return np.dtype(text) if text else INDEX_DTYPE
 
 
 class Header(NamedTuple):

@@ -1,4 +1,4 @@
-"""`Manifest`, the description of a record set, and its encoding."""
+"""`Manifest`, the description of a record set, in the words of the format, and its encoding. Imports no NumPy."""
 
 import hashlib
 import json
@@ -10,13 +10,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-
 from recordzoo.base.files import hash_text
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, is_device
 from recordzoo.errors import FormatVersionError, ManifestError
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=StrEnum)
@@ -38,7 +35,6 @@ MAX_FILE_BYTES = 1 << 50
 MAX_SHARDS = 1 << 20
 MAX_DIMENSIONS = 8
 
-INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("crc32", "<u4"), ("offset", "<u8")])
 NO_SHARD = 0xFFFFFFFF
 """In an index: the position has no value in this field."""
 
@@ -51,8 +47,90 @@ SPLIT_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 OWN_HASH = re.compile(rb'\n "hash": "(sha256:[0-9a-f]{64})"')
 """The line of the manifest's own hash; one space: only a top-level key matches."""
 _NAMES = ("names", "names_offsets")
+_INDEX_ROW_BYTES = 24
 _UNHASHED = f"sha256:{'0' * 64}"
 _KEYS = {"size_bytes": "bytes", "num_values": "values", "num_records": "records"}  # where an attribute has another name
+
+
+class SetKind(StrEnum):
+    """The source of a record set; a variant has the kind of its source.
+
+    The records of ZOO and FOLDER are in the order of the class that reads them. All other kinds come from the user: any
+    names, also absolute ones, in any order, and any targets.
+    """
+
+    ZOO = "zoo"
+    FOLDER = "folder"
+    FLAT = "flat"
+    LIST = "list"
+    IMPORTED = "imported"
+    ANNOTATED = "annotated"
+    COMBINED = "combined"
+    OWN = "own"
+
+    @property
+    def text(self) -> str:
+        """The content of such a set in words; "" if the dataset's name describes it."""
+        return _TEXTS.get(self, "")
+
+
+_TEXTS = {
+    SetKind.FOLDER: "images in classes",
+    SetKind.FLAT: "images without classes",
+    SetKind.LIST: "images of a list",
+    SetKind.ANNOTATED: "images with annotations",
+    SetKind.COMBINED: "other record sets",
+    SetKind.OWN: "own data",
+}
+
+
+class FieldKind(StrEnum):
+    """The meaning of a field's values."""
+
+    CLASS = "class"
+    """A class number, -1 for none; or, as raw integers [n], the class numbers of an image's n objects."""
+    INT = "int"
+    FLOAT = "float"
+    MULTILABEL = "multilabel"
+    """One number for each of several attributes."""
+    TEXT = "text"
+    BOXES = "boxes"
+    MASKS = "masks"
+    IMAGE = "image"
+    BYTES = "bytes"
+    JSON = "json"
+
+
+class BoxFormat(StrEnum):
+    """The meaning of a box's four numbers: two corners, a corner and the size, or the centre and the size."""
+
+    XYXY = "XYXY"
+    XYWH = "XYWH"
+    CXCYWH = "CXCYWH"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """The meaning of a field.
+
+    Attributes:
+        kind: The meaning of its values.
+        names: For CLASS and MULTILABEL, the names of the numbers, in order; None if unknown.
+        box_format: For BOXES, the meaning of their numbers; None if unknown.
+        is_normalized: For BOXES and JSON, whether coordinates are fractions of the image's size, not pixels.
+    """
+
+    kind: FieldKind
+    names: tuple[str, ...] | None = None
+    box_format: BoxFormat | None = None
+    is_normalized: bool = False
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the field's entry for the manifest; ``format`` and ``normalized`` only if known."""
+        said: dict[str, JSON] = {"kind": self.kind, "names": None if self.names is None else list(self.names)}
+        if self.box_format is not None:
+            said["format"] = self.box_format
+        return {**said, "normalized": True} if self.is_normalized else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +307,6 @@ def is_field_name(name: str) -> bool:
 def is_label(dtype: str, shape: tuple[int, ...]) -> bool:
     """Whether an array has one integer per record, of a type that fits int64."""
     return len(shape) == 1 and dtype[1:2] in ("i", "u") and dtype != "<u8"
-
-
-def array_dtype(text: str) -> np.dtype[Any]:
-    """Return the dtype for a manifest's text; "" means an index row."""
-    return np.dtype(text) if text else INDEX_DTYPE
 
 
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
@@ -517,7 +590,7 @@ def _array(node: Node) -> ArraySpec:
         node.fail("dtype", f"is {dtype!r}, not a little-endian number")
     shape = tuple(node.get("shape").as_list(lambda item: item.as_integer(0, MAX_RECORDS + 1), MAX_DIMENSIONS))
     size_bytes = node.get("bytes").as_integer(0, MAX_FILE_BYTES)
-    num_bytes = array_dtype(dtype).itemsize * math.prod(shape)
+    num_bytes = (int(dtype[2:]) if dtype else _INDEX_ROW_BYTES) * math.prod(shape)
     # NumPy also refuses (0, 2**40, 2**40).
     if not shape or num_bytes > size_bytes or math.prod(max(1, dimension) for dimension in shape) > MAX_FILE_BYTES:
         node.fail("shape", f"is {shape}, which does not fit the file's {size_bytes:,} bytes")

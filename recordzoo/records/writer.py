@@ -19,7 +19,6 @@ from recordzoo.base.process import crash_point
 from recordzoo.base.text import JSON
 from recordzoo.net.part import HashedFile
 from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -28,8 +27,11 @@ from recordzoo.records.manifest import (
     ORIGINAL,
     ArraySpec,
     BlobSpec,
+    FieldKind,
+    FieldSpec,
     Manifest,
     RawFile,
+    SetKind,
     ShardSpec,
     is_label,
     manifest_digest,

@@ -24,7 +24,6 @@ from recordzoo.preparing.assemble import MOST_NAMED
 from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publishing
 from recordzoo.recipes.from_sets import shapes_of
 from recordzoo.records.arrays import AnyArray
-from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import (
     ENDING,
     NO_SHARD,
@@ -32,6 +31,7 @@ from recordzoo.records.manifest import (
     VERSION,
     BlobSpec,
     Manifest,
+    SetKind,
     ShardSpec,
     shard_name,
 )

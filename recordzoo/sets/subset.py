@@ -21,7 +21,7 @@ from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Source
 from recordzoo.recipes.from_sets import SetRecipe, SetSource
 from recordzoo.recipes.recipe import BlobField, Stored, Table
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader, class_numbers
 from recordzoo.sets.merge import is_made, new_metadata, new_place, said_of
 

@@ -23,7 +23,8 @@ import numpy as np
 from recordzoo import errors as project
 from recordzoo.base.files import hash_text
 from recordzoo.errors import ManifestError, RecordError
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME
+from recordzoo.records.arrays import INDEX_DTYPE
+from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import read_meta
 from recordzoo.records.verify import verify

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, ShardSpec, own_hash, shard_name
+from recordzoo.records.arrays import INDEX_DTYPE
+from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, BlobSpec, SetKind, ShardSpec, own_hash, shard_name
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.writer import SetContents, write_set
