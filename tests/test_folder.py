@@ -26,6 +26,7 @@ from recordzoo.recipes.declared import IMAGE_ENDINGS
 from tests.contract import outcome, read_bytes
 from tests.fakes import cub200, folder
 from tests.fakes.folder import image_bytes, write_tree
+from tests.running import run
 
 
 def assert_same(theirs: ImageFolder, ours: ImageFolderRecord) -> None:
@@ -130,13 +131,18 @@ def test_endings_are_torchvisions() -> None:
     assert IMAGE_ENDINGS == IMG_EXTENSIONS
 
 
-@pytest.mark.parametrize("spelling", ["{}/photos/", "photos", "~/photos", "photos/../photos", ".", "{}/links/photos"])
+@pytest.mark.parametrize(
+    "spelling", ["{}/photos/", "photos/../photos", "~/photos", ".", "..", "../photos", "{}/links/photos"]
+)
 def test_root_spellings(tree: Path, monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:
-    monkeypatch.chdir(tree if spelling == "." else tree.parent)
+    here = {".": tree, "..": tree / "cat", "../photos": tree}.get(spelling, tree.parent)
+    monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(tree.parent))
     if spelling.endswith("links/photos"):
         folder.link(tree, tree.parent / "links" / "photos")
     root = spelling.format(tree.parent)
+    for command in ("prepare", "verify"):
+        assert run(command, root, cwd=here).returncode == 0
     assert_same(ImageFolder(root), ImageFolderRecord(root))
     assert tree.with_name("photos.records").is_dir()
     assert len(list(tree.parent.glob("*.records"))) == 1

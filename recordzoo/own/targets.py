@@ -253,7 +253,8 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
 def records_beside(text: str) -> Path | None:
     """Find the record set that was made from a tree or a list, which may be gone, by its name."""
     path = Path(os.path.normpath(text))
-    if not path.name or path.name == "..":
+    path = path if path.name not in ("", "..") else Path(os.path.abspath(path))
+    if not path.name:
         return None
     place = path.with_suffix(".records") if _is_list(text) else path.with_name(f"{path.name}.records")
     return place if place.is_dir() and _is_set(place) else None
@@ -320,7 +321,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         _refuse_raw_file(path, text)
     folders = trees.split_folders(path) if kind == "tree" and reading.from_ is None and path.is_dir() else []
     if reading.from_ is None and (kind == "tree" or path.suffix.lower() == ".zip"):
-        place = path.with_suffix(_ENDING) if path.is_file() else path.with_name(f"{path.name}{_ENDING}")
+        place = path.with_suffix(_ENDING) if path.is_file() else Path(f"{path.resolve()}{_ENDING}")
         places = [path / f"{name}{_ENDING}" for name in folders] or [place if output is None else Path(output)]
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
             refuse_no_classes(path, text)
