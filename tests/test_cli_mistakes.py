@@ -61,6 +61,7 @@ MISTAKES = [
     ("verify none.records", 3, "There is no record set at none.records: it does not exist."),
     ("show empty", 3, "Run: recordzoo prepare empty"),
     ("bench odd.records", 5, "odd.records"),
+    *((f"{name} ''", 2, "An argument is empty. Is a variable of the shell not set?") for name in ("prepare", "verify")),
     ("cache ls . nowhere", 3, "nowhere is no directory."),
     ("doctor --root nowhere", 3, "--root nowhere is not there."),
     # options that would be ignored

@@ -20,7 +20,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_load
 
 import recordzoo
 from recordzoo import DatasetFolderRecord, ImageFolderRecord
-from recordzoo.errors import FolderError, OtherSourceError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, SourceError
 from recordzoo.preparing import changes
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from tests.contract import outcome, read_bytes
@@ -376,6 +376,9 @@ def test_files_that_are_no_images_never_matter(tree: Path) -> None:
 
 
 def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="where it would be a class"):
+        ImageFolderRecord(tree, records_dir=tree / "r")
+    assert not list(tree.glob("r*"))
     place = tmp_path / "r"
     ImageFolderRecord(tree, records_dir=place)
     copied = tmp_path / "copy"

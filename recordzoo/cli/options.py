@@ -223,6 +223,8 @@ def _at_home(value: Any) -> Any:
         return [_at_home(each) for each in value]
     if isinstance(value, Path):
         return value.expanduser()
+    if value == "":
+        raise ArgumentError("An argument is empty. Is a variable of the shell not set?")
     return os.path.expanduser(value) if isinstance(value, str) else value
 
 

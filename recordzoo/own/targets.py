@@ -210,6 +210,8 @@ def resolve(
         settings = {"columns": reading.columns, "data": data}
         return [Target(label, root.absolute() / label, "list", settings=settings)]
     text = os.fspath(data)
+    if not text:
+        raise ArgumentError("Argument data is an empty text; it must be a name, a path or an address.")
     if is_url(data):
         if text.startswith(_ADDRESSES) and not text.rstrip("/").endswith(".records"):
             return [_foreign(text, reading, output)]

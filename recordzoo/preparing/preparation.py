@@ -20,7 +20,15 @@ from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
 from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.catalogue import CONVERT_SPEED
-from recordzoo.errors import DownloadError, FolderError, HashMismatchError, NotPreparedError, SourceError, TermsError
+from recordzoo.errors import (
+    ArgumentError,
+    DownloadError,
+    FolderError,
+    HashMismatchError,
+    NotPreparedError,
+    SourceError,
+    TermsError,
+)
 from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
@@ -32,7 +40,7 @@ from recordzoo.raw.member import Source, Unit
 from recordzoo.raw.near import near
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
-from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
+from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, SetKind, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.writer import LAYOUT_FILE, MADE_FROM_FILE
 
@@ -172,6 +180,10 @@ class Preparation:
             return self.target
         with closed_on_error(self.progress):
             check_place(self.target)
+            if self.recipe.kind is SetKind.FOLDER and self.target.is_relative_to(self.root.resolve()):
+                raise ArgumentError(
+                    f"{self.target} is in {self.root}, where it would be a class. Pass another records_dir (--output)."
+                )
             if not self.target.parent.is_dir():
                 self._check_before_download(download)
             self._publish(download)
