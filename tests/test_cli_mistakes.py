@@ -54,7 +54,7 @@ MISTAKES = [
     ("prepare x.lmdb --from caff", 2, "Did you mean caffe?"),
     ("cache rm som", 2, "Did you mean ./some.records?"),
     # names and paths
-    ("info cub20", 2, "Did you mean cub200?"),  # before a path, such as cub2000
+    *((f"info {name}", 2, "Did you mean cub200?") for name in ("cub20", "CUB-200-2011")),  # no path, such as cub2000
     *((f"{name} photoss", 2, "Did you mean ./photos?") for name in ("prepare", "info", "show", "bench", "verify")),
     *((f"{name} ./photoss", 3, "./photoss does not exist") for name in ("prepare", "info", "show", "bench", "verify")),
     ("prepare file", 2, "There is no dataset and no path 'file'. recordzoo list shows"),  # no hidden file, no picture

@@ -390,10 +390,16 @@ def unknown(name: str) -> ArgumentError:
     """Make the error for a name that no dataset and no part has."""
     known = names()
     full = [entry(n).label(part.name) for n in known for part in entry(n).parts if part.name]
-    word = name.lower().replace("-", "").replace("_", "").removesuffix("record")  # CUB200Record: cub200
+    word = _plain(name).removesuffix("record")  # CUB200Record: cub200
+    titles = {_plain(entry(each).title): each for each in known}  # CUB-200-2011: cub200
     close = difflib.get_close_matches(word, [*known, *full], n=1, cutoff=0.75)
-    help = f"Did you mean {close[0]}? {command('list')} shows all." if close else f"It must be {', '.join(known)}."
-    return ArgumentError(f"Unknown dataset {name!r}. {help}", name=name, meant=close[0] if close else None)
+    meant = titles.get(word) or next(iter(close), None)
+    help = f"Did you mean {meant}? {command('list')} shows all." if meant else f"It must be {', '.join(known)}."
+    return ArgumentError(f"Unknown dataset {name!r}. {help}", name=name, meant=meant)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
 
 
 @functools.cache
