@@ -146,11 +146,17 @@ def test_made_again_only_if_changed(change: str, tmp_path: Path) -> None:
         assert again.read(position) == path.read_bytes()
 
 
-def test_made_again_of_a_tree_that_is_gone(tmp_path: Path) -> None:
-    tree = folder.write_tree(tmp_path / "photos")
+@pytest.mark.parametrize("refresh", [True, "if-changed"])
+def test_a_variant_is_made_again_of_the_tree_and_not_of_an_older_set(refresh: Any, tmp_path: Path) -> None:
+    tree = photos(tmp_path)
     length = len(ImageFolderRecord(tree))
+    (tree / "dog" / "new.jpg").write_bytes(folder.image_bytes("new.jpg", 50))
+    (text,) = said(lambda: ImageFolderRecord(tree, variant="16"))
+    assert text.endswith(f"recordzoo prepare {tree} --short-side 16 --refresh")
+    assert len(ImageFolderRecord(tree, variant="16", refresh=refresh)) == length + 1
     shutil.rmtree(tree)
     assert len(ImageFolderRecord(tree, refresh="if-changed")) == length
+    assert len(ImageFolderRecord(tree, variant="16", refresh=True)) == length
 
 
 def test_a_moved_tree_may_have_other_times(tmp_path: Path) -> None:

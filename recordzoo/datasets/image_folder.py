@@ -131,8 +131,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
                 "none.",
                 path=str(place),
             )
-        if is_there:
-            _check_tree(reader, tree, whole, explicit=explicit is not None)
+        _check_tree(reader, tree, whole, explicit=explicit is not None)  # a new variant: of a set that may be older
         return reader
 
     def _select(

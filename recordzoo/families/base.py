@@ -50,7 +50,7 @@ from recordzoo.preview import write_summary
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import Recipe
-from recordzoo.recipes.variant import Variant
+from recordzoo.recipes.variant import Variant, variant_recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 
@@ -302,7 +302,8 @@ class ZooDataset(Dataset[Pair]):
         self._check_source(reader, recipe)
         self._refuse_in_pixels(reader.manifest.variant)
         if made_of is not None and (changes := find_changes(reader, made_of)):
-            warn_of_changes(reader, changes, recipe.command(made_of), stacklevel=3)
+            command = variant_recipe(recipe, made_of, options.variant).command(made_of)
+            warn_of_changes(reader, changes, command, stacklevel=3)
         return self._as_variant(reader, options)
 
     if not TYPE_CHECKING:  # otherwise a class would have every attribute

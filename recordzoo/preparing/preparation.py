@@ -108,7 +108,7 @@ class Preparation:
             recipe.takes_incomplete = True
         self.recipe, self.root, self.options = recipe, root, options
         if options.variant is not None:
-            self.recipe = variant_recipe(recipe, root, options.variant)
+            self.recipe = variant_recipe(recipe, root, options.variant, anew=bool(options.refresh))
         self.target = behind_links(options.records_dir or self.recipe.target(root))
         self._digest = ""  # of the set that this process made
 

@@ -1,5 +1,6 @@
 """Recipe for a variant: another recipe's images, converted before they are stored."""
 
+import contextlib
 import dataclasses
 import io
 import re
@@ -15,7 +16,7 @@ from PIL import Image
 from typing_extensions import override
 
 from recordzoo.base.text import JSON, did_you_mean
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, SourceError
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import (
@@ -58,30 +59,37 @@ _SIZE_FORMAT = struct.Struct("<II")
 _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
 
 
-def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
+def variant_recipe(recipe: Recipe, root: Path, name: str | None, *, anew: bool = False) -> Recipe:
     """Return the recipe of a variant, from the original record set if it exists, else from the raw data.
 
     Args:
-        recipe: How the original record set is made.
+        recipe: How the original record set is made; or the recipe of a variant of it.
         root: Where the raw data is.
         name: The variant's; None or "original" for `recipe` as it is.
+        anew: Whether raw data that is there counts more than the original record set, which may be older.
 
     Raises:
         ArgumentError: It is no variant's name; or the dataset holds more than images, which would not fit them.
         OtherSourceError: The original record set is a variant itself.
     """
-    if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
+    if name is None or name == ORIGINAL:
         return recipe
-    variant = Variant.parse(name)
-    original = recipe.target(root)
-    if not isinstance(recipe, StoredRecipe) and is_record_set(original):
+    raw = recipe.raw if isinstance(recipe, VariantRecipe) else recipe
+    inner, original = raw, raw.target(root)
+    if not isinstance(raw, StoredRecipe) and is_record_set(original) and not (anew and _is_there(raw, root)):
         reader = RecordReader(original)
-        if recipe.is_of(reader.manifest, root):
-            recipe = StoredRecipe(reader)
-    if isinstance(recipe, StoredRecipe):
-        check_variant(recipe.reader, ORIGINAL)
-    _check_fields(recipe, root)
-    return VariantRecipe(recipe, variant, original)
+        if raw.is_of(reader.manifest, root):
+            inner = StoredRecipe(reader)
+    if isinstance(inner, StoredRecipe):
+        check_variant(inner.reader, ORIGINAL)
+    _check_fields(inner, root)
+    return VariantRecipe(inner, Variant.parse(name), original, raw)
+
+
+def _is_there(recipe: Recipe, root: Path) -> bool:
+    with contextlib.suppress(FolderError, SourceError):
+        return recipe.find(root) is not None
+    return False
 
 
 def check_variant(reader: RecordReader, name: str | None) -> None:
@@ -227,10 +235,11 @@ class VariantRecipe(Recipe):
         inner: The recipe of the records, from raw data or from the original record set.
         wanted: The size and format of the stored images.
         original: The path of the original record set, which may not exist; the variant is beside it.
+        raw: The recipe of the records from raw data.
     """
 
-    def __init__(self, inner: Recipe, wanted: Variant, original: Path) -> None:
-        self.inner, self.wanted, self.original = inner, wanted, original
+    def __init__(self, inner: Recipe, wanted: Variant, original: Path, raw: Recipe) -> None:
+        self.inner, self.wanted, self.original, self.raw = inner, wanted, original, raw
         self.kind, self.dataset, self.part, self.origin = inner.kind, inner.dataset, inner.part, inner.origin
         self.raw_files, self.made_from, self.counts = inner.raw_files, inner.made_from, inner.counts
         self.expansion = inner.expansion * self.stored_bytes(_TYPICAL_BYTES) / _TYPICAL_BYTES
@@ -278,7 +287,7 @@ class VariantRecipe(Recipe):
 
     @override
     def command(self, root: Path) -> str:
-        return f"{self.inner.command(root)} {self.wanted.flags}"
+        return f"{self.raw.command(root)} {self.wanted.flags}"
 
     @override
     def find(self, root: Path) -> Source | None:
