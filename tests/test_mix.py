@@ -105,9 +105,11 @@ def test_classes_are_joined_by_name() -> None:
 
 def test_classes_that_cannot_be_joined_are_refused() -> None:
     cats = Named(["cat", "dog"], [0, 1])
-    for other in (Named(["dog", "cat"], [0, 1], abs), Labelled([0, 1]), Named(["dog"], [[1, 2], [3, 4]])):  # type: ignore[list-item]
+    cranes = Named(["crane", "dog", "crane"], [0, 1, 2])  # a bird and a machine, as in ImageNet
+    for other in (Named(["dog", "cat"], [0, 1], abs), Labelled([0, 1]), Named(["dog"], [[1, 2], [3, 4]]), cranes):  # type: ignore[list-item]
         with pytest.raises(ArgumentError, match=r"mix joins classes|mix: the class numbers of Named|has no labels"):
             mix([cats, other], weights=[1, 1])
+    assert [mix([cranes, cranes], weights=[1, 1])[index][1] for index in range(6)] == [0, 1, 2, 0, 1, 2]
     same = mix([cats, Named(["cat", "dog"], [1, 0], abs)], weights=[1, 1])
     assert same[3] == (1, 0)
 

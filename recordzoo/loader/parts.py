@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -363,11 +364,12 @@ class Mix(ConcatDataset[Any]):
                 raise ArgumentError(f"mix: weights[{number}] is {given[number]}: a weight is a finite number above 0.")
         _lengths(datasets)
         names = [list(getattr(leaf, "classes", ())) for dataset in datasets for leaf in leaves_of(dataset)]
-        self.classes: list[Any] = list(dict.fromkeys(name for each in names for name in each))
         if any(names) and not all(names):
             raise ArgumentError("mix joins classes by name, and some of the datasets have no class names.")
+        are_equal = all(each == names[0] for each in names)
+        self.classes: list[Any] = names[0] if are_equal else list(dict.fromkeys(chain.from_iterable(names)))
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
-        super().__init__([_renumbered(dataset, self.class_to_idx) for dataset in datasets])
+        super().__init__(datasets if are_equal else [_renumbered(dataset, self.class_to_idx) for dataset in datasets])
         largest = max(weights)
         shares = [weight / largest for weight in weights]
         self.weights = [share / math.fsum(shares) for share in shares]
@@ -427,6 +429,8 @@ def _renumbered(dataset: Any, numbers: dict[Any, int]) -> Any:
     if isinstance(dataset, ConcatDataset):
         return ConcatDataset([_renumbered(part, numbers) for part in dataset.datasets])
     own = np.array([numbers[name] for name in getattr(dataset, "classes", ())], np.int64)
+    if len(set(own.tolist())) < len(own):  # as two of ImageNet's, both called "crane"
+        raise ArgumentError(f"mix joins classes by name, and two classes of {type(dataset).__name__} have one name.")
     if np.array_equal(own, np.arange(len(own))):
         return dataset
     labels = labels_of(dataset, np.zeros(1, np.int64), None)
