@@ -25,6 +25,7 @@ from recordzoo import (
     CUB200Record,
     ImageFolderRecord,
     ImageNetRecord,
+    RecordLoader,
     RecordReader,
     VOCDetectionRecord,
     convert,
@@ -393,6 +394,8 @@ def test_broken_images_are_kept_and_raise_when_they_are_read(broken: Path, name:
             assert ours.read(index) == (b"" if name == "9-raw" else Path(path).read_bytes())
         else:
             assert min(ours[index][0].size) <= 9
+    ours.transform = transforms.Compose([transforms.Resize((9, 9)), transforms.ToTensor()])
+    assert len(next(iter(RecordLoader(ours, len(ours), on_error="skip")))[0]) == len(ours) - len(BAD)
 
 
 def test_broken_images_may_be_left_out_or_end_the_work(broken: Path) -> None:

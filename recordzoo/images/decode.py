@@ -481,9 +481,9 @@ def open_raw(pixels: NDArray[np.uint8]) -> Frame:
     """Open stored pixels: uint8 [H, W], or [H, W, C] with 1, 3 or 4 channels.
 
     Raises:
-        ImageError: The array has another type or shape.
+        OSError: The array has another type or shape, or no pixels: the original was broken.
     """
-    if pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
+    if pixels.size and pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
         return ArrayFrame(pixels)
     return ArrayFrame(np.asarray(from_pixels(pixels).convert("RGB")))
 
