@@ -394,12 +394,15 @@ class HasImageBytes(Protocol):
     Its attributes `transform` and `target_transform`, if it has them, are applied by the loader.
     """
 
+    @abstractmethod
     def __len__(self) -> int:
         """Return the number of samples."""
 
+    @abstractmethod
     def image_bytes(self, index: int) -> bytes:
         """Return an encoded image (JPEG, PNG, ...)."""
 
+    @abstractmethod
     def target(self, index: int) -> Any:
         """Return a sample's target, before `target_transform`."""
 
@@ -424,7 +427,10 @@ class Own(SampleStore):
 
     @override
     def frame(self, index: int) -> Frame:
-        return open_encoded(self._dataset.image_bytes(index))
+        data = self._dataset.image_bytes(index)
+        if not isinstance(data, bytes):
+            raise TypeError(f"image_bytes({index}) returned no bytes, but {type(data).__name__}")
+        return open_encoded(data)
 
     @override
     def target(self, index: int) -> Any:
