@@ -13,7 +13,7 @@ import webdataset
 from braceexpand import braceexpand
 
 from recordzoo import ImageFolderRecord
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.formats import base
 from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.sample import default_place
@@ -64,8 +64,7 @@ def test_what_webdataset_wrote_is_what_webdataset_reads(tmp_path: Path) -> None:
     assert list(reader.names) == [each["__key__"] + end for each, end in zip(theirs, endings, strict=True)]
     again = imported(f"{folder}/train-{{000000..000001}}.tar", tmp_path / "again.records")
     assert list(again.names) == list(reader.names)[:16]
-    dataset = ImageFolderRecord(reader.path)
-    assert dataset[5][1] == theirs[5]["cls"]
+    assert ImageFolderRecord(reader.path)[5][1] == theirs[5]["cls"]
 
 
 def test_files_of_every_kind_and_none(tmp_path: Path) -> None:
@@ -122,10 +121,8 @@ def test_splits_and_keys_that_repeat(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "shards", "birds-train-%03d.tar", samples[:4])
     write_shards(folder, "birds-val-%03d.tar", samples[4:], shards=1)
     reader = imported(folder)
-    assert {name: reader.split(name).tolist() for name in reader.manifest.splits} == {
-        "train": [0, 1, 2, 3],
-        "val": [4, 5],
-    }
+    splits = {name: reader.split(name).tolist() for name in reader.manifest.splits}
+    assert splits == {"train": [0, 1, 2, 3], "val": [4, 5]}
     assert list(reader.names)[:1] + list(reader.names)[4:5] == ["birds-train-000/0000.jpg", "birds-val-000/0000.jpg"]
 
 
@@ -227,9 +224,18 @@ def test_the_default_place() -> None:
         assert default_place(path) == Path(place).absolute()
 
 
-def test_samples_without_an_image(tmp_path: Path) -> None:
-    reader = imported(put(tmp_path / "a.tar", {"txt": b"a", "cls": b"4"}))
-    assert (list(reader.names), reader.value("txt", 0), reader.array("target").tolist()) == (["0"], "a", [4])
+def test_classes_beside_a_file_called_like_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "lsun.tar", {"txt": b"a", "cls": b"1"})
+    names = tmp_path / "classes.json"
+    names.write_text('["cat", "dog"]')
+    reader = imported("lsun.tar")
+    assert (list(reader.names), reader.value("txt", 0), reader.array("target").tolist()) == (["0"], "a", [1])
+    assert reader.manifest.classes == ("cat", "dog")
+    names.write_text('["cat", "cow"]')
+    with pytest.raises(OtherSourceError, match="other records or class names"):
+        imported("lsun.tar")
+    assert imported("lsun.tar", refresh=True).manifest.classes == ("cat", "cow")
 
 
 @pytest.mark.parametrize("inner", ["x/y", "train/part"])

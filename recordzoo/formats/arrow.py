@@ -296,6 +296,7 @@ class Column:
         paths: The field for these paths; "" if there are none.
         kind: How the field is stored; "" if that is inferred.
         shape: An array's shape, None for a dimension that differs.
+        is_class: Its numbers are classes: a null is -1.
     """
 
     key: str
@@ -304,6 +305,7 @@ class Column:
     paths: str = ""
     kind: str = ""
     shape: tuple[int | None, ...] = ()
+    is_class: bool = False
 
 
 # Any, here and below: pyarrow has no types; features are JSON; values are of all kinds.
@@ -360,7 +362,7 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         ]
         found: dict[str, Sequence[Any]] = {column.name: files}
         return found | ({column.paths: paths} if column.paths else {})
-    return {column.name: _column_values(array, column.shape)}
+    return {column.name: _column_values(array.fill_null(-1) if column.is_class else array, column.shape)}
 
 
 def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:

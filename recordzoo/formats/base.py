@@ -294,13 +294,14 @@ def first_of(
 
 
 def classes_beside(location: str) -> list[str] | None:
-    """Return the class names from the folder's `CLASSES_NAME`, as written by an export; None without the file.
+    """Return the class names from `CLASSES_NAME` in the folder, or beside the file, as written by an export, if there.
 
     Raises:
         SourceError: The file is not a list of names.
     """
-    path = Path(location) / CLASSES_NAME
-    if not path.is_file():
+    folder = next((each for each in (Path(location), *Path(location).parents) if each.is_dir()), Path())
+    path = folder / CLASSES_NAME
+    if "://" in location or not path.is_file():
         return None
     text = read_text(path, most=_MAX_CLASSES_BYTES)
     try:
@@ -468,9 +469,7 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     """
     path = Path(location)
     if path.is_dir():
-        files = _inside(path, endings) or [
-            file for folder in _split_folders(path) for file in _inside(folder, endings) or _below(folder, endings)
-        ]
+        files = _inside(path, endings, depth=2)
         refuse_missing([path.name for path in files], location)
         return files
     if not location.lower().endswith(tuple(endings)):
@@ -485,17 +484,15 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     return files
 
 
-def _inside(folder: Path, endings: Sequence[str]) -> list[Path]:
+def _inside(folder: Path, endings: Sequence[str], depth: int) -> list[Path]:
     there = sorted(folder.iterdir())
-    return [path for path in there if path.name.lower().endswith(tuple(endings)) and _is_shown(path)]
+    files = [path for path in there if path.name.lower().endswith(tuple(endings)) and _is_shown(path)]
+    inner = _split_folders(folder) if depth and not files else []
+    return files or [file for each in inner for file in _inside(each, endings, depth - 1)]
 
 
 def _split_folders(folder: Path) -> list[Path]:
     return [each for each in sorted(folder.iterdir()) if each.name.lower() in (*SPLIT_NAMES, "data") and each.is_dir()]
-
-
-def _below(folder: Path, endings: Sequence[str]) -> list[Path]:
-    return [file for inner in _split_folders(folder) for file in _inside(inner, endings)]
 
 
 def _is_shown(path: Path) -> bool:

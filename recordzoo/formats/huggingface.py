@@ -291,8 +291,8 @@ class HuggingFace(Foreign):
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
         images += [c.name for c in schema if c.name in IMAGES and stored_as(c.type) == "bytes"]
-        labels = [name for name in schema.names if features.get(name, {}).get("_type") == "ClassLabel"]
-        labels += [name for name in LABELS if name in schema.names]
+        classes = [name for name in schema.names if features.get(name, {}).get("_type") == "ClassLabel"]
+        labels = [*classes, *(name for name in LABELS if name in schema.names)]
         image, label = self.usual_key("image", images, images), self.usual_key("target", labels, labels)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         found = []
@@ -303,7 +303,7 @@ class HuggingFace(Foreign):
             paths = f"{name}_path" if is_file and key not in without_paths else ""
             if shape := shape_of(features.get(key, {})):
                 kind = "raw" if None in shape else ""
-            found.append(Column(key, name, is_file, paths, kind, shape))
+            found.append(Column(key, name, is_file, paths, kind, shape, key in classes))
         taken = [name for column in found for name in (column.name, column.paths) if name]
         if twice := next((name for name in taken if taken.count(name) > 1), None):
             raise ArgumentError(
@@ -314,17 +314,10 @@ class HuggingFace(Foreign):
     # Any: features as JSON has them.
     def _keep_names(self, features: Mapping[str, Any]) -> None:
         """Store the names of labels: those of "target" as the classes, and those of other fields."""
-        others: dict[str, list[str]] = {}
-        for column in self._columns:
-            feature = features.get(column.key, {})
-            names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                continue
-            if column.name == "target":
-                self.classes = names
-            else:
-                others[column.name] = names
-        self.specs = {name: FieldSpec(FieldKind.CLASS, tuple(names)) for name, names in others.items()}
+        found = {column.name: features[column.key].get("names") for column in self._columns if column.is_class}
+        found = {name: each for name, each in found.items() if isinstance(each, list) and {*map(type, each)} <= {str}}
+        self.classes = found.pop("target", None)
+        self.specs = {name: FieldSpec(FieldKind.CLASS, tuple(names)) for name, names in found.items()}
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

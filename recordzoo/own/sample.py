@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import io
 import itertools
 import json
@@ -381,14 +382,19 @@ class ForeignRecipe(SampleRecipe):
             self.use(_schema_of(foreign, self.kinds))
             self.classes = None if foreign.classes is None else tuple(foreign.classes)
             self.dataset, self.origin, self.specs = foreign.format, foreign.origin or foreign.format, foreign.specs
-            self.metadata = {"identity": foreign.identity(), "named": foreign.fields}
+            self.metadata = {"identity": self._identity(), "named": foreign.fields}
         return ForeignSource(foreign)
+
+    def _identity(self) -> str:
+        """Return the digest of the dataset, with that of the class names beside it."""
+        identity, names = self.data.identity(), classes_beside(self.data.location)
+        return identity if names is None else hashlib.sha256(json.dumps([identity, names]).encode()).hexdigest()
 
     @override
     def difference(self, manifest: Manifest) -> str | None:
         held = manifest.metadata
-        if held.get("identity") != self.data.identity() or self._format not in (None, manifest.dataset):
-            return f"other records than {self.data.location}"
+        if held.get("identity") != self._identity() or self._format not in (None, manifest.dataset):
+            return f"other records or class names than {self.data.location}"
         if held.get("named") != self.data.fields:
             return f"the same samples with other fields: {held.get('named') or 'the default ones'}"
         return None

@@ -172,8 +172,9 @@ def is_path(text: str) -> bool:
     marks = [os.sep, "{", *([os.altsep] if os.altsep else [])]
     if text in (".", "..") or any(mark in text for mark in marks) or _is_list(text) or text.endswith(".records"):
         return True
-    if text.partition(".")[0] in catalogue.names():
-        return False
+    name, _, part = text.partition(".")
+    if name in catalogue.names() and (not part or part in [each.name for each in catalogue.entry(name).parts]):
+        return False  # also of "lsun.test" beside a file of this name, but not of "lsun.zip"
     return Path(text).exists() or records_beside(text) is not None
 
 
