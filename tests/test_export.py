@@ -94,6 +94,9 @@ class TestFolder:
         assert head == ["file_name", "label"]
         found = [(int(label), (root / name).read_bytes()) for name, label in rows]
         assert found == [*zip(given(path).labels[""], given(path).images[""], strict=True)]
+        path = one_sample(tmp_path / "texts.records", name="1.jpg", target="a cat", image=found[0][1])
+        root = recordzoo.export(path, tmp_path / "texts", **EXPORT)
+        assert (root / "labels.csv").read_text().splitlines() == ["file_name,label", "1.jpg,a cat"]
 
     @pytest.mark.slow
     def test_pixels_become_png_files(self, tmp_path: Path) -> None:
@@ -220,39 +223,32 @@ def samples(of: Given) -> dict[str, list[tuple[bytes, int]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("to", "format"), [("parquet", "huggingface"), ("webdataset", "webdataset")])
 def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> None:
-    """One class has no images."""
+    """One class has no images. Names come back from a field."""
     path = write(tmp_path / "a.records", classes=(*CLASSES, "fox"))
     root = recordzoo.export(path, tmp_path / to, to=to, shard_bytes=SHARD_BYTES)
-    again = prepared(root, tmp_path / "again.records", from_=format, workers=1)
+    fields = {"name": "name"} if to == "parquet" else {}
+    again = prepared(root, tmp_path / "again.records", from_=format, fields=fields, workers=1)
     assert RecordReader(again).manifest.classes == (*CLASSES, "fox")
     assert samples(given(again)) == samples(given(path))
+    if fields:
+        assert list(RecordReader(again).names) == list(RecordReader(path).names)
 
 
-def test_names_come_back_from_a_field(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.records")
-    root = recordzoo.export(path, tmp_path / "parquet", to="parquet")
-    again = prepared(root, tmp_path / "again.records", fields={"name": "name"}, workers=1)
-    assert list(RecordReader(again).names) == list(RecordReader(path).names)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('["a", "b"]', "label 4 has no name; 2 classes have one"),
-        ("[", r"classes\.json is no JSON"),
-        ("[1]", r"classes\.json is no list"),
-    ],
-)
-def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -> None:
+def test_classes_beside_that_are_none(tmp_path: Path) -> None:
     root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
-    (root / "classes.json").write_text(text)
-    with pytest.raises(SourceError, match=message):
-        prepared(root, tmp_path / "again.records", workers=1)
+    for text, message in {
+        '["a", "b"]': "label 4 has no name; 2 classes have one",
+        "[": r"classes\.json is no JSON",
+        "[1]": r"classes\.json is no list",
+    }.items():
+        (root / "classes.json").write_text(text)
+        with pytest.raises(SourceError, match=message):
+            prepared(root, tmp_path / "again.records", workers=1)
 
 
 def one_sample(path: Path, **fields: Any) -> Path:
     with RecordWriter(path) as writer:
-        writer.write({**fields, "target": 1})
+        writer.write({"target": 1, **fields})
     return path
 
 

@@ -107,7 +107,8 @@ class TestStored:
             assert run(*words, path, *more, "--json", cwd=tmp_path).returncode == 0
             assert_holds(RecordReader(path), [(old, position) for position in expected])
         (tmp_path / "places.npy").write_bytes(pickle.dumps([1]))
-        for text in ("nowhere", "1,,2", "0-99999999999999", "9" * 30, "places.npy"):
+        np.save(tmp_path / "mask.npy", np.array([True, False]))
+        for text in ("nowhere", "1,,2", "0-99999999999999", "9" * 30, "places.npy", "mask.npy"):
             assert run(*words, "b.records", "--indices", text, cwd=tmp_path).returncode == 2
 
 

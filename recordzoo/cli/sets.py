@@ -167,11 +167,12 @@ def _read_indices(text: str) -> NDArray[np.int64]:
         if sum(max(0, each[-1] - each[0] + 1) for each in ends) > _MOST_INDICES or max(map(max, ends)) >> 62:
             raise ArgumentError(f"--indices {text[:40]}: that are more than {_MOST_INDICES:,}.")
         return np.concatenate([np.arange(each[0], each[-1] + 1, dtype=np.int64) for each in ends])
-    path = Path(text)
-    if not path.is_file():
+    if not (path := Path(text)).is_file():
         raise ArgumentError(f"--indices {shown(text)}: it must be numbers, such as 0,5,10-19, or a file of numbers.")
     try:
         found = map_file(path) if path.suffix == ".npy" else np.array(read_text(path).split(), int)
+        if found.dtype == bool:
+            raise ValueError("they are true and false")
         return np.asarray(found).astype(np.int64, casting="safe")
     except (ValueError, TypeError, EOFError, SourceError) as err:
         raise ArgumentError(f"--indices {text}: the file holds something else than whole numbers: {err}") from err

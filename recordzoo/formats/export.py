@@ -66,8 +66,7 @@ def export(
         PosixPath('/home/me/photos-tar')
     """
     if to not in WRITERS:
-        valid = ", ".join(WRITERS)
-        raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {valid}.{did_you_mean(to, WRITERS)}")
+        raise ArgumentError(f"Unknown format {to!r} (--to). Valid are {', '.join(WRITERS)}.{did_you_mean(to, WRITERS)}")
     if shard_bytes < 1:
         raise ArgumentError(f"Argument shard_bytes is {shard_bytes}; it must be at least 1.")
     reader = RecordReader(source)
@@ -122,10 +121,9 @@ def write_folder(folder: Path, export: Export) -> None:
 
     A split without classes, or with labels beyond them, has no class folders but rows in `_TABLE_NAME`.
     """
-    content, taken, rows = export.content, {CLASSES_NAME, _TABLE_NAME}, list[tuple[str, int]]()
+    content, taken, rows = export.content, {CLASSES_NAME, _TABLE_NAME}, list[tuple[str, str | float]]()
     classes = [choose(taken, file_name(name)) for name in content.classes]
-    pairs = zip(classes, content.classes, strict=True)
-    if others := [f"{made!r} ({name!r})" for made, name in pairs if made != name]:
+    if others := [f"{made!r} ({name!r})" for made, name in zip(classes, content.classes, strict=True) if made != name]:
         export.progress.note(f"These folders cannot have the names of their classes: {name_first(others, 5)}.")
     for split, positions in export.splits.items():
         top = f"{split}/" if len(export.splits) > 1 else ""
@@ -139,8 +137,8 @@ def write_folder(folder: Path, export: Export) -> None:
             ending = sample.ending if content.is_raw or not ending else ending
             name = choose(taken, parts[-1], file_name("_".join(parts)), start=start, end=ending)
             (folder / name).write_bytes(sample.image)
-            if sample.label is not None and not is_known:
-                rows.append((name, sample.label))
+            if not is_known and (label := content.plain_label(sample)) is not None:
+                rows.append((name, label))
     write_classes(folder, content)
     if rows:
         with open(folder / _TABLE_NAME, "w", encoding="utf-8", newline="") as file:

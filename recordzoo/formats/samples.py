@@ -113,6 +113,11 @@ class Content:
         """Return the label at a position; None if the set has none."""
         return None if self.label_field is None else int(self.reader.array(self.label_field)[position])
 
+    def plain_label(self, sample: ExportSample) -> str | float | None:
+        """Return a sample's label, also one that is text or has a fraction; None if it is none of these."""
+        label = sample.fields.get(self.reader.manifest.default_target or "", sample.label)
+        return label if isinstance(label, str | float | int) else None
+
     def class_name(self, label: int | None) -> str:
         """Return the name of a label's class; "" if it has none."""
         return printable(self.classes[label]) if label is not None and 0 <= label < len(self.classes) else ""
@@ -250,8 +255,7 @@ def _all_splits(reader: RecordReader, may_share: bool) -> dict[str, NDArray[np.i
         counts[positions] = 1
     rest = np.flatnonzero(counts == 0)
     if len(rest):
-        name = REST if REST not in found else f"{REST}-2"
-        found[name] = rest
+        found[REST if REST not in found else f"{REST}-2"] = rest
     return found
 
 

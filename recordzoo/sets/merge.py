@@ -180,12 +180,10 @@ def _equal_classes(readers: Sequence[RecordReader]) -> tuple[Sequence[str] | Non
     """Return the classes that all sets have."""
     first = readers[0].manifest.classes
     for reader in readers:
-        classes = reader.manifest.classes
-        if classes != first:
-            raise ArgumentError(
-                f"{readers[0].path} and {reader.path} have different classes: {_difference(first, classes)}. "
-                "Pass --classes union (classes='union') to unite them by name."
-            )
+        if (classes := reader.manifest.classes) != first:
+            what = f"{readers[0].path} and {reader.path} have different classes: {_difference(first, classes)}"
+            hint = "" if None in (first, classes) else " Pass --classes union (classes='union') to unite them by name."
+            raise ArgumentError(f"{what}.{hint}")
     return first, [None for _ in readers]
 
 
