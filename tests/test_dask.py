@@ -113,7 +113,8 @@ def test_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("recordzoo.preparing.workers.CONNECT_S", 0.2)
     write_tree(tmp_path / "photos")
     absent = run("prepare", "photos", "--dask", "absent.json", cwd=tmp_path)
-    assert absent.returncode != 0
+    wrong = run("prepare", "photos", "--dask", "nope", cwd=tmp_path, apart=True)
+    assert (absent.returncode, wrong.returncode, len(wrong.stderr.splitlines())) == (1, 2, 1)
     assert "No Dask scheduler answers at absent.json (there is no such file after 0 s)" in absent.stderr
     assert os.listdir(tmp_path) == ["photos"]
 

@@ -16,6 +16,7 @@ import queue
 import socket
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
@@ -356,20 +357,19 @@ def dask_executor(address: str) -> Iterator[Executor]:
         PrepareError: `distributed` is not installed, or no scheduler answers.
     """
     need("distributed", "A Dask cluster converts", "dask")
-    from distributed import Client
+    from distributed import Client, comm
 
     try:
+        if not address.endswith(".json"):
+            comm.get_address_host_port(address)  # a client of an invalid address ends only a minute after the program
         client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_client_arguments(address))
-    except ValueError as err:
-        raise ArgumentError(
-            f"{address!r} is no address of a Dask scheduler ({err}). One is tcp://host:8786, or the path of its "
-            "--scheduler-file, which ends in .json."
-        ) from err
-    except OSError as err:
-        raise PrepareError(
-            f"No Dask scheduler answers at {address} ({err}). Start one with: dask scheduler, or look at the address "
-            "that it printed."
-        ) from err
+    except (ValueError, OSError) as err:
+        traceback.clear_frames(err.__traceback__)  # they hold a client, which would end only a minute later
+        if isinstance(err, OSError):
+            hint = "Start one with: dask scheduler, or look at the address that it printed."
+            raise PrepareError(f"No Dask scheduler answers at {address} ({err}). {hint}") from err
+        hint = "One is tcp://host:8786, or the path of its --scheduler-file, which ends in .json."
+        raise ArgumentError(f"{address!r} is no address of a Dask scheduler ({err}). {hint}") from err
     try:
         yield client.get_executor(pure=False)
     finally:
