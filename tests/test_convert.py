@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import Dataset, Subset
+from torchvision import tv_tensors
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
@@ -32,6 +33,8 @@ from recordzoo.records.arrays import decode_value
 from recordzoo.records.manifest import BlobSpec
 from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
 from tests.preparing import REPOSITORY
+
+WIDE = tv_tensors.BoundingBoxes(torch.ones(1, 4), format="XYWH", canvas_size=(9, 9))  # type: ignore[call-overload]
 
 
 class Listed(Dataset):
@@ -244,6 +247,7 @@ class TestUneven:
             ((jpeg(1), 1), (jpeg(1),), "a tuple that is no tuple of 2"),
             ({"image": b"x"}, {"picture": b"x"}, "a dict that is no dict of image"),
             ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set"),
+            ((jpeg(1), {"boxes": torch.ones(1, 4)}), (jpeg(1), {"boxes": WIDE}), "'boxes' are XYWH, not XYXY"),
             ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
             ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),
         ],

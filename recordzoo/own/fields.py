@@ -155,6 +155,8 @@ class Encoded:
             SampleError: The value cannot be stored.
         """
         data, ending = b"", ""
+        if plan.name == "boxes" and (said := getattr(getattr(value, "format", None), "value", "XYXY")) != "XYXY":
+            raise SampleError(f"'boxes' are {said}, not XYXY: apply torchvision's v2.ConvertBoundingBoxFormat('XYXY').")
         if plan.kind == "array":
             row = as_array(value)
             if row is None or not plan.has_look_of(row) or row.shape != plan.shape:

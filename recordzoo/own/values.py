@@ -70,11 +70,9 @@ def as_pixels(value: Any) -> NDArray[np.uint8] | None:
     array = as_array(value)
     if array is None or array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
         return None
-    if array.ndim == 2 or (array.shape[2] in _CHANNELS and not _is_tensor(value)):
-        return array
-    if _is_tensor(value) and array.shape[0] in _CHANNELS:
-        return np.moveaxis(array, 0, 2)
-    return None
+    if array.ndim > 2 and _is_tensor(value):
+        array = np.moveaxis(array, 0, 2)
+    return array if array.ndim == 2 or array.shape[2] in _CHANNELS else None
 
 
 def is_picture(value: Any) -> bool:
