@@ -90,8 +90,7 @@ class TestPlain:
 
     def test_blank_lines_and_comments_are_passed_over(self, tmp_path: Path) -> None:
         listed = read(tmp_path, "list.txt", "# all\n\n \t \na.jpg 1\n#b.jpg 2\nsub/#c.jpg 3\n")
-        assert rows_of(listed) == [("a.jpg", 1), ("sub/#c.jpg", 3)]
-        assert list(listed.lines) == [4, 6]
+        assert (rows_of(listed), list(listed.lines)) == ([("a.jpg", 1), ("sub/#c.jpg", 3)], [4, 6])
 
     @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
     @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -108,14 +107,11 @@ class TestPlain:
             "with commas, the list's name must end with .csv)."
         )
 
-    def test_cells_are_cut(self, tmp_path: Path) -> None:
+    def test_cells_are_cut_and_the_first_of_many_faults_shown(self, tmp_path: Path) -> None:
         text = f"path,label,class_name,split\na,0,{'x' * 9999},{'/' * 9999}\nb,0,{'y' * 9999},\n"
         assert len(refused(tmp_path, "list.csv", text)) < 1000
-
-    def test_the_first_of_many_faults_are_shown(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.txt", "x\n" * (NUM_SHOWN + 5))
-        assert message.count("no label") == 1
-        assert message.endswith("; and 5 more.")
+        assert (message.count("no label"), message.endswith("; and 5 more.")) == (1, True)
 
     def test_what_is_not_utf_8(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.txt", b"a.jpg 1\ncaf\xe9.jpg 2\nb.jpg 3\n\xff 1\n")
@@ -132,8 +128,7 @@ class TestPlain:
 class TestTables:
     def test_commas(self, tmp_path: Path) -> None:
         listed = read(tmp_path, "list.csv", 'path,label\n"a, b.jpg", dog \n\n,\nc.jpg,"red ""cat"""\n')
-        assert rows_of(listed) == [("a, b.jpg", "dog"), ("c.jpg", 'red "cat"')]
-        assert list(listed.lines) == [2, 5]
+        assert (rows_of(listed), list(listed.lines)) == ([("a, b.jpg", "dog"), ("c.jpg", 'red "cat"')], [2, 5])
 
     @pytest.mark.parametrize("path_column", ["path", "Image", "FILE", "filename", "filepath"])
     @pytest.mark.parametrize("label_column", ["label", "Class", "target", "category"])
@@ -193,16 +188,17 @@ class TestLabels:
         listed = read(tmp_path, "list.txt", f"a {first}\nb {second}\nc x\n")
         assert listed.classes == sorted([first, second, "x"])
 
-    def test_too_large(self, tmp_path: Path) -> None:
+    def test_too_large_or_missing(self, tmp_path: Path) -> None:
         assert "line 2: the label 9223372036854775808 has more" in refused(tmp_path, "list.txt", f"a 1\nb {1 << 63}\n")
         assert "line 1: a label of 5,000 characters" in refused(tmp_path, "list.txt", f"a {'x' * 5000}\n")
+        assert "line 2: no label." in refused(tmp_path, "list.txt", "a 1\nb NA\nc 3\n")
+        assert "no label (for NaN, pass --target label:float)" in refused(tmp_path, "list.txt", "a 1.5\nb NA\n")
 
     def test_class_names_beside_numbers_are_a_column_like_any_if_there_are_gaps(self, tmp_path: Path) -> None:
         listed = read(tmp_path, "list.csv", "path,label,class_name\na,1,dog\nb,0,cat\nc,1,dog\n")
         assert (listed.targets.tolist(), listed.classes, listed.texts) == ([1, 0, 1], ["cat", "dog"], {})
         listed = read(tmp_path, "list.csv", "path,label,class_name\na,1,dog\nb,2,cat\n")
-        assert (listed.targets.tolist(), listed.classes) == ([1, 2], None)
-        assert listed.texts == {"class_name": ["dog", "cat"]}
+        assert (listed.targets.tolist(), listed.classes, listed.texts) == ([1, 2], None, {"class_name": ["dog", "cat"]})
 
     def test_class_names_that_disagree(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.csv", "path,label,class_name\na,0,dog\nb,1,dog\nc,0,cat\nd,1,\n")

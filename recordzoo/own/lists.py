@@ -128,8 +128,8 @@ class Cells:
         """
         is_float = kind is None and any(map(_FRACTION.search, self._cells)) and self._numbers() is not None
         if is_float or kind in (None, "class", "int"):
-            missing = _GAPS if is_float else ("",)
-            self._refuse(missing.__contains__, lambda _: f"no {self._what}")
+            hint = f" (for NaN, pass --target {quote(f'{self._column}:float')})" if is_float else ""
+            self._refuse((_GAPS if is_float else {""}).__contains__, lambda _: f"no {self._what}{hint}")
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
@@ -164,7 +164,9 @@ class Cells:
             self._check_spellings()
             return self._made(FieldKind.CLASS, self._whole())
         numbers = self._numbers()  # as pandas writes them if one was missing: 0.0, 10.0
-        if numbers is not None and (numbers == np.round(numbers)).all():
+        if numbers is not None and np.isnan(numbers).any():
+            self._refuse(_GAPS.__contains__, lambda _: f"no {self._what}")
+        elif numbers is not None and (numbers == np.round(numbers)).all():
             self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"))
             self._faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
