@@ -230,7 +230,7 @@ class TestCoco:
             (of_image(id="1"), "ids of its images are numbers and texts: 1, "),
             (of_image(id=1 << 64), "an image without a whole number or a text as id"),
             (lambda d: d["images"][0].pop("file_name"), "without file_name"),
-            (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice"),
+            (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice.*--annotations FILE"),
             (lambda d: d["images"][0].update(id=d["images"][1]["id"]), "two images have the id"),
             (of_annotation(category_id=5), "categories that it does not list: 5"),
             (of_annotation(image_id=555), "annotations of 1 image that it does not list: 555"),

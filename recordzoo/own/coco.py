@@ -5,6 +5,7 @@ lengths, areas and further keys are not lost. Memory: twice the file's size.
 """
 
 import codecs
+import itertools
 import json
 import os
 import re
@@ -413,8 +414,5 @@ def _part(name: str) -> str:
 
 
 def _refuse_repeated(images: Sequence[str], problems: Problems) -> None:
-    seen: set[str] = set()
-    for name in images:
-        if name in seen:
-            problems.add(f"{name} is listed twice; an image has one record")
-        seen.add(name)
+    for name in dict.fromkeys(name for name, following in itertools.pairwise(sorted(images)) if name == following):
+        problems.add(f"{name} is listed twice; an image has one record (--annotations FILE reads one file of several)")
