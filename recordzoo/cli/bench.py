@@ -229,7 +229,7 @@ def _set_up(method: str) -> None:
 
 
 def bench(
-    path: options.RecordSet,
+    path: options.RecordSetHere,
     split: options.SplitOption = None,
     transform: Annotated[
         str | None,

@@ -238,6 +238,10 @@ RecordSet = Annotated[
     ),
 ]
 
+RecordSetHere = Annotated[
+    str, data_argument("NAME|PATH", "A record set, the tree or list that it was made from, or a dataset prepared here.")
+]
+
 SplitOption = Annotated[str | None, option("NAME", "Only images of this split.")]
 
 Converters = Annotated[

@@ -21,6 +21,7 @@ from recordzoo.cli.options import (
     DryRun,
     Json,
     RecordSet,
+    RecordSetHere,
     data_argument,
     directory_option,
     find_local_set,
@@ -261,13 +262,7 @@ def copy(
 
 
 def push(
-    path: Annotated[
-        str,
-        data_argument(
-            "NAME|PATH",
-            "The record set: its directory, the tree or list that it was made from, or a dataset prepared here.",
-        ),
-    ],
+    path: RecordSetHere,
     destination: Annotated[
         str,
         typer.Argument(

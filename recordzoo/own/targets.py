@@ -218,8 +218,8 @@ def resolve(
             return [_foreign(text, reading, output)]
         url = Url.parse(text)
         raise ArgumentError(
-            f"{url} is a URL; raw data and the record sets made from it are on this machine. To copy a record set that "
-            f"is there, run: {command('pull', url)}"
+            f"{url} is a URL; raw data and the record sets made from it are on this machine. Download "
+            f"raw data first. A record set that is there is copied by: {command('pull', url)}"
         )
     if is_name(data):
         return _of_dataset(data, root, split)
