@@ -463,6 +463,9 @@ class TestVoc:
     def test_files_without_the_other(self, root: Path) -> None:
         tree(root, ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
         assert len(read(root).value("boxes", 1)) == 0
+        tree(root, ("ImageSets/Main/val.txt=2\n3",))
+        with pytest.raises(SourceError, match=r"ImageSets/Main/val\.txt lists 1 missing image: 3"):
+            read(root, refresh=True)
 
 
 class TestTexts:

@@ -14,11 +14,12 @@ from typing_extensions import override
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted
+from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
     MASKS,
+    NUM_NAMED,
     OF_MASK,
     VOC,
     YOLO,
@@ -82,11 +83,13 @@ def read_voc(root: Path) -> Listing:
     files = [pairs.of(name) for name in pairs.images]
     read = [Voc([], None) if file is None else read_xml(root, file, problems) for file in files]
     lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
+    stems = [PurePosixPath(name).stem for name in pairs.images]
     for path in filter(lambda each: is_split(each.stem), lists):
-        lines = problems.lines(path.relative_to(root).as_posix())
-        listed = {line.split()[0] for line in lines if line.strip()}
-        there = [number for number, name in enumerate(pairs.images) if PurePosixPath(name).stem in listed]
-        splits[slug(path.stem)] = np.array(there, np.int64)
+        name = path.relative_to(root).as_posix()
+        listed = {line.split()[0] for line in problems.lines(name) if line.strip()}
+        if missing := sorted(listed.difference(stems)):
+            problems.add(f"{name} lists {counted(len(missing), 'missing image')}: {name_first(missing, NUM_NAMED)}")
+        splits[slug(path.stem)] = np.array([n for n, stem in enumerate(stems) if stem in listed], np.int64)
     problems.raise_if_any()
     objects = [each.objects for each in read]
     classes = sorted({name for found in objects for name, _, _ in found})
