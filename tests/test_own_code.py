@@ -22,7 +22,7 @@ from torchvision import transforms as T
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
-from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
+from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError
 from tests.batching import FIXED, UINT8, assert_same
 from tests.fakes import voc
@@ -297,14 +297,6 @@ class Bytes:
 def test_image_bytes_and_target(tree: Path, transform: Any, num_workers: int | None) -> None:
     found = list(RecordLoader(Bytes(tree, transform), 8, num_workers=num_workers))
     assert_same(found, list(DataLoader(ImageFolder(tree, transform), 8)))
-
-
-def test_mistakes_in_image_bytes_and_target(tree: Path) -> None:
-    paths = type("Paths", (Bytes,), {"image_bytes": lambda self, index: Path(self.samples[index][0])})
-    with pytest.raises(TypeError, match=r"image_bytes\(0\) returned no bytes, but \w*Path"):
-        next(iter(RecordLoader(paths(tree, FIXED), num_workers=0)))
-    with pytest.raises(TypeError, match="abstract method"):  # the mixin's methods hide those of the class
-        type("Mixed", (HasImageBytes, Bytes), {})(tree, FIXED)
 
 
 class Steps:

@@ -304,6 +304,11 @@ def test_failures_of_ones_own(tmp_path: Path) -> None:
     dataset.files[1] = CUT
     with pytest.raises(OSError, match=r"image file is truncated .*: sample 1 of OwnBytes"):
         list(RecordLoader(dataset, 4))
+    dataset.files[1] = tmp_path  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"image_bytes\(1\) returned no bytes, but \w*Path"):
+        list(RecordLoader(dataset, 4))
+    with pytest.raises(TypeError, match="abstract method"):  # the first base hides the methods of the second
+        type("Mixed", (HasImageBytes, OwnBytes), {})()
     dataset.image_bytes = {}.__getitem__  # type: ignore[method-assign]
     with pytest.raises(KeyError) as found:
         next(iter(RecordLoader(dataset, 4)))

@@ -185,15 +185,12 @@ def test_what_was_taken_counts_from_where_the_iteration_was_resumed() -> None:
 
 
 def test_what_is_wrong_is_refused() -> None:
-    data = range(10)
-    with pytest.raises(ArgumentError, match="shuffle='blocks' is not one of True, False and 'block'"):
-        RecordSampler(data, shuffle="blocks")  # type: ignore[arg-type]
     for name in ("block_bytes", "window", "virtual_ranks"):
         with pytest.raises(ArgumentError, match=f"{name}=0 must be 1 or more"):
-            RecordSampler(data, shuffle="block", **{name: 0})  # type: ignore[arg-type]
+            RecordSampler(range(10), shuffle="block", **{name: 0})  # type: ignore[arg-type]
     for ranks in ({"rank": 2, "num_replicas": 2}, {"rank": -1, "num_replicas": 2}, {"num_replicas": 2}, {"rank": 0}):
         with pytest.raises(ArgumentError, match="rank must be one of 0 to num_replicas - 1"):
-            RecordSampler(data, **ranks)  # type: ignore[arg-type]
+            RecordSampler(range(10), **ranks)  # type: ignore[arg-type]
 
 
 def test_states_of_other_orders_are_refused() -> None:
@@ -207,6 +204,14 @@ def test_states_of_other_orders_are_refused() -> None:
         RecordSampler(range(1000), shuffle="block", window=3).load_state_dict(blocks)
     with pytest.raises(ArgumentError, match=r"not the state of a RecordSampler: it has no 'seed', but yielded"):
         RecordSampler(range(1000)).load_state_dict({"yielded": 7})
+    mixed = [RecordSampler(mix([range(5), range(9)], weights=weights)) for weights in ([1, 2], [2, 4], [2, 1])]
+    options: list[dict[str, Any]] = [{"weights": weights} for weights in ([1, 2, 3], [2, 4, 6], [1, 2, 4])]
+    options += [{"weights": [1, 2, 3], "replacement": False}, {"weights": [1, 2, 3], "num_samples": 4}, {}]
+    for right, same, *others in (mixed, [RecordSampler(range(3), **each) for each in options]):
+        same.load_state_dict(right.state_dict())
+        for other in others:
+            with pytest.raises(ArgumentError, match=r"of another order: (draws|blocks|length) was"):
+                other.load_state_dict(right.state_dict())
 
 
 # Values of other types are converted, or refused.
@@ -264,7 +269,7 @@ def test_states_with_what_is_no_whole_number_are_refused(value: Any) -> None:
     assert sampler.state_dict() == RecordSampler(range(10)).state_dict()
 
 
-@pytest.mark.parametrize("value", [None, "yes", 2, [], np.array([True, False]), torch.ones(2)])
+@pytest.mark.parametrize("value", [None, "blocks", 2, [], np.array([True, False]), torch.ones(2)])
 def test_what_is_no_truth_value_is_refused(value: Any) -> None:
     with pytest.raises(ArgumentError, match=r"shuffle=.* is not one of True, False and 'block'"):
         RecordSampler(range(10), shuffle=value)

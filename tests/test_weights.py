@@ -107,8 +107,6 @@ def test_balanced_classes_are_drawn_equally_often(as_targets: Any) -> None:
 def test_samples_without_a_class_are_not_drawn() -> None:
     sampler = RecordSampler(Labelled([-1, 0, -1, 1, 1, -1]), weights="balanced", num_samples=3000)
     assert p_value(drawn(sampler, 1), [0, 2, 0, 1, 1, 0]) > 1e-3
-    with pytest.raises(ArgumentError, match="no sample has a class; all labels are -1"):
-        RecordSampler(Labelled([-1, -1]), weights="balanced")
 
 
 @pytest.fixture(scope="module")
@@ -170,20 +168,10 @@ def test_what_is_wrong_is_refused(options: dict[str, Any], message: str) -> None
             RecordLoader(range(3), **options)
 
 
-@pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []]])
+@pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []], [-1, -1]])
 def test_targets_that_are_no_labels_are_refused(targets: list[Any]) -> None:
-    with pytest.raises(ArgumentError, match="Labelled has no labels"):
+    with pytest.raises(ArgumentError, match=r"Labelled has no labels|no sample has a class; all labels are -1"):
         RecordSampler(Labelled(targets), weights="balanced")
-
-
-def test_states_of_other_weights_are_refused() -> None:
-    state = RecordSampler(range(3), weights=[1, 2, 3]).state_dict()
-    RecordSampler(range(3), weights=[2, 4, 6]).load_state_dict(state)
-    for others in ({"weights": [1, 2, 4]}, {"weights": [1, 2, 3], "replacement": False}, {}):
-        with pytest.raises(ArgumentError, match="of another order: draws was"):
-            RecordSampler(range(3), **others).load_state_dict(state)
-    with pytest.raises(ArgumentError, match="length was 3 and is 4 here"):
-        RecordSampler(range(3), weights=[1, 2, 3], num_samples=4).load_state_dict(state)
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])

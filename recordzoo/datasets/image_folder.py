@@ -319,8 +319,8 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         **options: Unpack[PrepareOptions],
     ) -> None:
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
-        chooses = split is not None or target_type is not None
-        if is_url(root) or (is_given and (chooses or self._is_shown_as_it_is(Path(root).expanduser()))):
+        is_whole = split is not None or target_type is not None or not self._overrides()
+        if is_url(root) or (is_given and (is_whole or RecordReader(Path(root).expanduser()).manifest.is_listed)):
             self._refuse_url_of_tree(root)
             super().__init__(
                 root,
@@ -348,10 +348,6 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
-
-    def _is_shown_as_it_is(self, root: Path) -> bool:
-        """Whether the record set `root` is shown whole: no subclass selects samples, or the user listed them."""
-        return not self._overrides() or RecordReader(root).manifest.is_listed
 
 
 def _say_if_annotated(tree: Path) -> None:

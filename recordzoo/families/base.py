@@ -289,7 +289,7 @@ class ZooDataset(Dataset[Pair]):
         """
         self._refuse_in_pixels(options.variant)
         warn_if_left_behind(self, self._in_pixels())
-        made_of = None
+        raw = None
         if is_url(self.root):
             url = Url.parse(self.root)
             is_above = raw_root is not None and raw_root.name != url.name
@@ -297,13 +297,12 @@ class ZooDataset(Dataset[Pair]):
             reader = open_at_url(type(self).__name__, recipe, place, options, download=bool(download))
         else:
             root = Path(self.root).expanduser().absolute()
-            made_of = None if is_record_set(root) else raw_root or root
-            reader = RecordReader(root if made_of is None else ensure(recipe, made_of, options, download=download))
+            raw = None if is_record_set(root) else raw_root or root
+            reader = RecordReader(root if raw is None else ensure(recipe, raw, options, download=download))
         self._check_source(reader, recipe)
         self._refuse_in_pixels(reader.manifest.variant)
-        if made_of is not None and (changes := find_changes(reader, made_of)):
-            command = variant_recipe(recipe, made_of, options.variant).command(made_of)
-            warn_of_changes(reader, changes, command, stacklevel=3)
+        if raw is not None and (changes := find_changes(reader, raw)):
+            warn_of_changes(reader, changes, variant_recipe(recipe, raw, options.variant).command(raw), stacklevel=3)
         return self._as_variant(reader, options)
 
     if not TYPE_CHECKING:  # otherwise a class would have every attribute

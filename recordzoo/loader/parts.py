@@ -297,10 +297,8 @@ def _labels_of_leaf(dataset: Any, indices: Int64s, field: str | None) -> NDArray
     selection = selection_of(dataset)
     if field is not None:
         return _field(dataset, selection, indices, field)
-    if selection is not None and _is_as_opened(dataset):
-        found = selection.targets(indices)
-        found = _as_array(found.tolist(), slice(None)) if found.dtype.kind == "O" else found
-    else:
+    found = selection.targets(indices) if selection is not None and _is_as_opened(dataset) else None
+    if found is None or found.dtype.kind == "O":
         found = _targets(dataset, indices)
     if found.ndim != 1 or found.dtype.kind not in "iufSU":
         raise ArgumentError(f"{type(dataset).__name__} has no labels: its targets are not one number or text each.")
@@ -341,12 +339,8 @@ def _targets(dataset: Any, indices: Int64s) -> NDArray[Any]:
         raise ArgumentError(f"{type(dataset).__name__} has no labels: no targets, one for each sample.")
     if isinstance(labels, list | tuple):  # convert no more of a list than is asked for
         labels, indices = [labels[index] for index in indices.tolist()], np.arange(len(indices))
-    return _as_array(labels if samples is None else [label for _, label in labels], indices)
-
-
-def _as_array(labels: Any, indices: Int64s | slice) -> NDArray[Any]:
     try:
-        return np.asarray(labels)[indices]
+        return np.asarray(labels if samples is None else [label for _, label in labels])[indices]
     except (TypeError, ValueError):  # sequences of several lengths
         return np.empty((0, 0))
 

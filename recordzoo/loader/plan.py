@@ -294,11 +294,6 @@ class Plan:
         return self.num_own_draws + (self.ending.num_draws if self.ending else 0)
 
     @property
-    def is_geometric(self) -> bool:
-        """Whether pixels are only moved: no colors are changed, no boxes erased."""
-        return all(isinstance(step, Move) for step in self.steps)
-
-    @property
     def is_exact(self) -> bool:
         """Whether compiled code gives the bytes of Pillow and torchvision."""
         return all(step.is_exact for step in self.steps)

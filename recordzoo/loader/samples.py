@@ -32,7 +32,7 @@ from recordzoo.loader.making import (
     opened_at_once,
 )
 from recordzoo.loader.placement import code_of_samples
-from recordzoo.loader.plan import Plan, Pointwise, Size, Transform
+from recordzoo.loader.plan import Move, Plan, Pointwise, Size, Transform
 from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
@@ -125,7 +125,7 @@ class RowWriter:
 
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
         self._size, self._precision, self._pointwise = size, precision, pointwise
-        self._changes = not plan.is_geometric
+        self._changes = not all(isinstance(step, Move) for step in plan.steps)
         waits = precision == "fast" or not plan.is_exact  # otherwise Pillow gives the same pixels until then
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
@@ -563,7 +563,7 @@ def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
     """
     source = Source(options.dataset)
     if any(isinstance(leaf, ImageLeaf) and leaf.is_gray for leaf in source.leaves) and not _are_rows(options, source):
-        source.take_samples(f"{NOT_RGB}, and do not go into one tensor")
+        source.leaves, source.problem = [], f"{NOT_RGB}, and do not go into one tensor"
     runs_own = not all(each.is_safe for each in code_of_samples(source))
     if _are_rows(options, source):
         return RowMaker(options, source, runs_own=runs_own, kept=kept)

@@ -358,10 +358,6 @@ class Source:
         """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
         return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
 
-    def take_samples(self, problem: str) -> None:
-        """Give up the leaves: the loader asks the dataset for samples."""
-        self.leaves, self.problem = [], problem
-
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
             inner = self._read(dataset.dataset)

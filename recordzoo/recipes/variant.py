@@ -195,10 +195,6 @@ class Variant:
             del given["format"]
         return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
 
-    def to_json(self) -> dict[str, JSON]:
-        """Return the entry for the manifest."""
-        return asdict(self)
-
     def size_of(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height that an image of this size gets: never larger ones.
 
@@ -338,7 +334,7 @@ class VariantRecipe(Recipe):
                 for key in keys
             ]
             shapes["image"] = np.array(sizes, np.uint32).reshape(-1, 3)
-        details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
+        details = {**asdict(self.wanted), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
         return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})
 
 
