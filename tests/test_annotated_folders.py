@@ -287,7 +287,11 @@ class TestCoco:
             read(root)
         assert all(name in str(caught.value) for name in names)
         assert "instances_val2017.json says so; images were looked for in every folder of" in str(caught.value)
-        reader, kept = read(root, on_error="skip"), [1, *range(3, 10), *range(102, 106)]
+        write_images(root, ["val2017/more.jpg"])
+        assert (
+            "no JSON lists them: 1 image: val2017/more.jpg" in run("prepare", root, "--on-error=skip", cwd=root).stderr
+        )
+        reader, kept = read(root), [1, *range(3, 10), *range(102, 106)]
         assert reader.manifest.splits == {"train": 8, "val": 4}
         assert sorted(reader.manifest.skipped) == names
         assert reader.array("image_id").tolist() == kept

@@ -146,6 +146,7 @@ def test_samplers(tree: Path, options: dict[str, Any]) -> None:
         ({"batch_transform": 3}, "batch_transform=3 is no function"),
         ({"workers": "fibers"}, "workers=.fibers. is not one of"),
         ({"drop_cache": True, "sampler": RecordSampler(range(9))}, "drop_cache"),
+        ({"deterministic": "no"}, "deterministic='no' must be True or False"),
         ({"sampler": [1], "shuffle": True}, "sampler"),
         ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler"),
         ({"batch_sampler": [[1]], "drop_last": True}, "batch_sampler"),

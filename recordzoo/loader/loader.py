@@ -158,6 +158,7 @@ class RecordLoader(FrameworkLoader):
         check_work(dataset, batch_transform, worker_init_fn, num_workers, workers)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
+        deterministic, drop_cache = truth_value("deterministic", deterministic), truth_value("drop_cache", drop_cache)
         shuffle = None if shuffle is None else checked_shuffle(shuffle)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, weights)
         # Arguments are attributes of the same name: Lightning builds another loader from the attributes. Those that set

@@ -160,6 +160,13 @@ def read_coco(root: Path, chosen: str = "") -> Listing:
     _refuse_repeated(images, problems)
     problems.raise_if_any()
     columns = box_columns(boxes, labels, texts, tuple(categories.values()), BoxFormat.XYWH)
+    remarks = [f"read {name_first(names, _IDS_TRIED)}"]
+    folders = {name.rpartition("/")[0] for name in images}
+    there = {path.removeprefix("./") for path in files_under(root, "", IMAGE_ENDINGS) if not chosen}
+    if others := sorted(name for name in there.difference(images) if name.rpartition("/")[0] in folders):
+        remarks.append(
+            f"left out, as no JSON lists them: {counted(len(others), 'image')}: {name_first(others, _IDS_TRIED)}"
+        )
     if all(isinstance(number, int) for number in ids):
         columns["image_id"] = Column(FieldSpec(FieldKind.INT), np.array(ids, np.int64))
     return annotated(
@@ -170,7 +177,7 @@ def read_coco(root: Path, chosen: str = "") -> Listing:
         columns,
         files=names,
         metadata={"category_ids": list(categories)},
-        remarks=[f"read {name_first(names, _IDS_TRIED)}"],
+        remarks=remarks,
         stated=stated,
     )
 
