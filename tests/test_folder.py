@@ -131,11 +131,9 @@ def test_endings_are_torchvisions() -> None:
     assert IMAGE_ENDINGS == IMG_EXTENSIONS
 
 
-@pytest.mark.parametrize(
-    "spelling", ["{}/photos/", "photos/../photos", "~/photos", ".", "..", "../photos", "{}/links/photos"]
-)
+@pytest.mark.parametrize("spelling", ["{}/photos/", "photos/../photos", "~/photos", ".", "..", "{}/links/photos"])
 def test_root_spellings(tree: Path, monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:
-    here = {".": tree, "..": tree / "cat", "../photos": tree}.get(spelling, tree.parent)
+    here = {".": tree, "..": tree / "cat"}.get(spelling, tree.parent)
     monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(tree.parent))
     if spelling.endswith("links/photos"):
@@ -144,8 +142,7 @@ def test_root_spellings(tree: Path, monkeypatch: pytest.MonkeyPatch, spelling: s
     for command in ("prepare", "verify"):
         assert run(command, root, cwd=here).returncode == 0
     assert_same(ImageFolder(root), ImageFolderRecord(root))
-    assert tree.with_name("photos.records").is_dir()
-    assert len(list(tree.parent.glob("*.records"))) == 1
+    assert list(tree.parent.glob("*.records")) == [tree.with_name("photos.records")]
 
 
 def test_links_inside(tree: Path, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ class TestFolderOfADatasetsName:
         write_tree(tmp_path / "cub200")
         (tmp_path / "data").mkdir()
         cub200.build(3, 3).write_archive(tmp_path / "data")
-        (made,) = recordzoo.prepare("cub200", tmp_path / "data", check_hash=False)
-        assert made == tmp_path / "data" / "cub200.records"
+        made = recordzoo.prepare("cub200", tmp_path / "data", check_hash=False)
+        assert made == [tmp_path / "data" / "cub200.records"]
 
     @pytest.mark.parametrize("left", ["beans/train.zip", "beans/train.zip.part", "beans.train.records.build/lock"])
     def test_what_the_zoo_left_there_is_no_question(self, left: str, tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ def permuted(size: int, key: int) -> NDArray[np.int64]:
 
 @given(st.integers(0, 3000), st.integers())
 def test_it_is_a_bijection(size: int, key: int) -> None:
-    found = permuted(size, key)
-    assert np.array_equal(np.sort(found), np.arange(size))
+    assert np.array_equal(np.sort(permuted(size, key)), np.arange(size))
 
 
 @given(st.integers(1, 2**62), st.integers(0, 2**64 - 1), st.data())
@@ -31,8 +30,7 @@ def test_large_ones_stay_inside_and_are_distinct(size: int, key: int, data: st.D
     numbers = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=50, unique=True))
     permutation = Permutation(size, key)
     found = permutation(numbers)
-    assert found.min() >= 0
-    assert found.max() < size
+    assert 0 <= found.min() <= found.max() < size
     assert len(np.unique(found)) == len(numbers)
     assert [int(permutation([number])[0]) for number in numbers] == found.tolist()
 
@@ -53,8 +51,7 @@ def test_all_permutations_of_few_are_equally_frequent(size: int) -> None:
     keys = hash_keys(0, np.arange(math.factorial(size) * each))
     network = Network(size)
     code = sum(network.permute(np.full(len(keys), i), size, keys) * size**i for i in range(size))
-    counts = np.unique(code, return_counts=True)[1]
-    assert len(counts) == math.factorial(size)
+    assert len(counts := np.unique(code, return_counts=True)[1]) == math.factorial(size)
     assert stats.chisquare(counts).pvalue > UNLIKELY
 
 

@@ -32,8 +32,7 @@ def test_on_a_desktop_the_file_is_written_said_and_opened(records, tmp_path, mon
     shown = run_on_terminal("show", records, f"--output={target}", streams=("stdout", "stderr"), columns=200, **DESKTOP)
     assert f"wrote {target}: 2 images" in shown
     wait_for(notes.exists, "the viewer, which runs on its own")
-    assert notes.read_text() == f"{target}\n"
-    assert target.exists()
+    assert (notes.read_text(), target.exists()) == (f"{target}\n", True)
 
 
 class Terminal(io.StringIO):
@@ -82,7 +81,6 @@ def test_a_viewer_that_does_not_start_is_said_and_the_file_is_there(records, tmp
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(record_set, "PLATFORM", "linux")
     result = run("show", records, "--open", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (0, "")
-    assert "wrote some.png: 2 images" in result.stderr
-    assert "No viewer could be started for some.png." in result.stderr
-    assert (tmp_path / "some.png").exists()
+    assert (result.returncode, result.stdout, (tmp_path / "some.png").exists()) == (0, "", True)
+    for text in ("wrote some.png: 2 images", "No viewer could be started for some.png."):
+        assert text in result.stderr

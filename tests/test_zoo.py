@@ -35,16 +35,16 @@ def test_a_dataset_is_prepared_and_then_left_alone(tmp_path: Path) -> None:
 def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(recordzoo.errors.ArgumentError, match="Did you mean cub200"):
         recordzoo.info("cub-20")
-    with pytest.raises(recordzoo.errors.ArgumentError, match="imagenet"):
-        recordzoo.prepare("imagenet.nothing", tmp_path)
-    with pytest.raises(recordzoo.errors.ArgumentError, match=r"names one record set.*imagenet\.train, imagenet\.val"):
-        recordzoo.prepare("imagenet", tmp_path, output=tmp_path / "x.records")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
-    with pytest.raises(recordzoo.errors.FolderError, match=r"photos has no class folders, no images, and no files"):
-        recordzoo.prepare("photos")
-    with pytest.raises(recordzoo.errors.NotPreparedError, match="no raw data"):
-        recordzoo.prepare("cub200", download=False)
+    for name, output, kind, text in (
+        ("imagenet.nothing", None, recordzoo.errors.ArgumentError, "imagenet"),
+        ("imagenet", "x.records", recordzoo.errors.ArgumentError, r"one record set.*imagenet\.train, imagenet\.val"),
+        ("photos", None, recordzoo.errors.FolderError, "photos has no class folders, no images, and no files"),
+        ("cub200", None, recordzoo.errors.NotPreparedError, "no raw data"),
+    ):
+        with pytest.raises(kind, match=text):
+            recordzoo.prepare(name, output=output, download=False)
 
 
 @pytest.mark.parametrize("name", catalogued())
@@ -112,8 +112,6 @@ def test_a_prepared_dataset_is_opened_by_its_name(tmp_path: Path, monkeypatch: p
     assert (type(opened), opened.split, opened.records_path) == (recordzoo.CUB200Record, "test", made)
     monkeypatch.chdir(tmp_path)
     assert len(recordzoo.open("cub200")) == len(recordzoo.open(made))
-    with pytest.raises(recordzoo.errors.ArgumentError, match="Did you mean cub200"):
-        recordzoo.open("cub20")
 
 
 def test_of_several_record_sets_the_arguments_choose_one(tmp_path: Path) -> None:
