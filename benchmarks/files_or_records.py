@@ -88,7 +88,8 @@ def readers(measured: str, tree: Path, small: Path, repeats: int) -> Row:
         for reader in READERS
     }
     values = interleaved(runs, repeats)
-    return {"measured": measured, "repeats": repeats, "medians": {reader: median(values[reader]) for reader in READERS}}
+    medians = {reader: median(values[reader]) for reader in READERS}
+    return {"measured": measured, "repeats": repeats, "machine": machine(), "medians": medians}
 
 
 def write_links(photos: list[bytes], tree: Path, num_files: int) -> None:
@@ -185,10 +186,10 @@ def table(rows: dict[str, Row]) -> str:
 
 def section(stored: Row) -> str:
     """Make the section from stored numbers."""
-    repeats = sorted({row["repeats"] for row in stored["rows"].values()})
-    return _TEXT.format(
-        machine=pages.in_short(stored["machine"]), table=table(stored["rows"]), repeats=" or ".join(map(str, repeats))
-    )
+    rows = stored["rows"].values()
+    repeats = " or ".join(map(str, sorted({row["repeats"] for row in rows})))
+    machines = "; ".join(dict.fromkeys(pages.in_short(row["machine"]) for row in rows))  # in the order of the rows
+    return _TEXT.format(machine=machines, table=table(stored["rows"]), repeats=repeats)
 
 
 def main() -> None:
@@ -212,7 +213,7 @@ def main() -> None:
     if options.page:
         kind = "real" if options.photos else "generated"
         of = f"{len(photos)} {kind} photographs (mean {sum(map(len, photos)) // len(photos) // 1000} KB)"
-        pages.keep(NUMBERS, rows, {"machine": machine(), "photos": of})
+        pages.keep(NUMBERS, rows, {"photos": of})
         pages.write_section(SECTION, section(json.loads(NUMBERS.read_text(encoding="utf-8"))))
 
 
