@@ -142,17 +142,18 @@ def test_made_again_only_if_changed(change: str, tmp_path: Path) -> None:
     names = [Path(sample).name for sample, _ in again.samples]
     assert ("new.jpg" in names, "a.jpeg" in names) == (change == "new", change != "gone")
     if change == "overwritten":
-        position = names.index("a.jpeg")
-        assert again.read(position) == path.read_bytes()
+        assert again.read(names.index("a.jpeg")) == path.read_bytes()
 
 
 @pytest.mark.parametrize("refresh", [True, "if-changed"])
 def test_a_variant_is_made_again_of_the_tree_and_not_of_an_older_set(refresh: Any, tmp_path: Path) -> None:
     tree = photos(tmp_path)
-    length = len(ImageFolderRecord(tree))
+    place = tmp_path / "o r"
+    length = len(ImageFolderRecord(tree)) and len(ImageFolderRecord(tree, records_dir=place))
     (tree / "dog" / "new.jpg").write_bytes(folder.image_bytes("new.jpg", 50))
-    (text,) = said(lambda: ImageFolderRecord(tree, variant="16"))
-    assert text.endswith(f"recordzoo prepare {tree} --short-side 16 --refresh")
+    assert f"prepare {tree} --output '{place}' --refresh" in said(lambda: ImageFolderRecord(tree, records_dir=place))[0]
+    assert f"--output '{place}' --refresh" in run("prepare", tree, "--output", place, cwd=tmp_path).stderr
+    assert f"{tree} --short-side 16 --refresh" in said(lambda: ImageFolderRecord(tree, variant="16"))[0]
     assert len(ImageFolderRecord(tree, variant="16", refresh=refresh)) == length + 1
     shutil.rmtree(tree)
     assert len(ImageFolderRecord(tree, refresh="if-changed")) == length

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from recordzoo.base.progress import close_bars, format_bytes, format_seconds
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, counted, name_first
+from recordzoo.base.text import JSON, clean, counted, name_first, quote
 from recordzoo.cli import options as printed
 from recordzoo.cli.app import exit_code
 from recordzoo.cli.options import (
@@ -578,4 +578,5 @@ def _change_warning(target: Target, preparation: "Preparation", reader: "RecordR
     changes = preparation.changes()
     if preparation.options.records_dir is not None and target.entry is None:
         refuse_other(reader, changes)
-    return change_text(reader, changes, preparation.recipe.command(target.root)) if changes else None
+    output = "" if preparation.options.records_dir is None else f" --output {quote(str(reader.folder))}"
+    return change_text(reader, changes, f"{preparation.recipe.command(target.root)}{output}") if changes else None

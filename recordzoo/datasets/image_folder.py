@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, default_loader
 
 from recordzoo.base.settings import command
+from recordzoo.base.text import quote
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
@@ -441,7 +442,8 @@ def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bo
     if explicit:
         refuse_other(reader, changes)
     if changes:
-        warn_of_changes(reader, changes, whole.command(tree), stacklevel=5)
+        output = f" --output {quote(str(reader.folder))}" if explicit and new_names else ""  # not of a selection
+        warn_of_changes(reader, changes, f"{whole.command(tree)}{output}", stacklevel=5)
 
 
 def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
