@@ -217,7 +217,7 @@ def data_argument(metavar: str, help: str) -> Any:
 def _at_home(value: Any) -> Any:
     """Expand "~" in a path or in each of several: a shell leaves it in ``--root=~/zoo``, and another program anywhere.
 
-    URLs do not begin with it, and stay.
+    URLs do not begin with it, and stay. An empty text is refused: as a path it would be the current directory.
     """
     if isinstance(value, list | tuple):
         return [_at_home(each) for each in value]

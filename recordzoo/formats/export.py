@@ -66,7 +66,8 @@ def export(
         PosixPath('/home/me/photos-tar')
     """
     if to not in WRITERS:
-        raise ArgumentError(f"Unknown format {to!r} (--to). Valid are {', '.join(WRITERS)}.{did_you_mean(to, WRITERS)}")
+        valid = ", ".join(WRITERS)
+        raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {valid}.{did_you_mean(to, WRITERS)}")
     if shard_bytes < 1:
         raise ArgumentError(f"Argument shard_bytes is {shard_bytes}; it must be at least 1.")
     reader = RecordReader(source)

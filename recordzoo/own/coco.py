@@ -162,7 +162,7 @@ def read_coco(root: Path, chosen: str = "") -> Listing:
     columns = box_columns(boxes, labels, texts, tuple(categories.values()), BoxFormat.XYWH)
     remarks = [f"read {name_first(names, _IDS_TRIED)}"]
     folders = {name.rpartition("/")[0] for name in images}
-    there = {path.removeprefix("./") for path in files_under(root, "", IMAGE_ENDINGS) if not chosen}
+    there = set() if chosen else {path.removeprefix("./") for path in files_under(root, "", IMAGE_ENDINGS)}
     if others := sorted(name for name in there.difference(images) if name.rpartition("/")[0] in folders):
         remarks.append(
             f"left out, as no JSON lists them: {counted(len(others), 'image')}: {name_first(others, _IDS_TRIED)}"
