@@ -1,7 +1,7 @@
-"""Images per second by the number of threads or processes: ``python -m benchmarks.scaling --photos FOLDER --page``.
+"""Images per second by the number of cores: ``python -m benchmarks.scaling --photos FOLDER --page``.
 
-1, 2, 4, ... workers, as many as the machine has cores at most. Run it with the Python of ``make bench-peers`` to have
-FFCV and DALI beside the others.
+1, 2, 4, ... cores of the machine, as `taskset` would choose them, with as many workers; and an estimate for 16. Run it
+with the Python of ``make bench-peers`` to have FFCV and DALI beside the others.
 """
 
 import json
@@ -17,6 +17,8 @@ from benchmarks.peers.work import Work
 NUMBERS = pages.DOCS / "benchmarks-scaling.json"
 SECTION = "cores"
 COUNTS = (1, 2, 4, 8, 16, 32)
+ESTIMATED = 16
+"""The number of cores to estimate, where a machine has fewer."""
 FEW = 4
 """Up to so many workers a small tree makes epochs that are long enough."""
 TREES = {"originals": ("photos", "gigabyte"), "256": ("jpeg256", "many256")}
@@ -25,18 +27,12 @@ TITLES = {"originals": "Original photographs", "256": "256 pixels on the shorter
 _TEXT = """\
 ## By the number of cores
 
-Images per second with 1, 2, 4, ... workers, up to {most} on {cores} cores: processes of `DataLoader`, threads of the
-others. RandomResizedCrop 224, flip, batches of 64 in uint8, everything in the page cache. In parentheses: times the
-same loader with one worker.
+Images a second on that many cores, with as many workers (times one core). Estimate: Amdahl's law.
+`python -m benchmarks.scaling --photos ... --page`
 
 {parts}
 
-All read the same files, or what they stored of them; FFCV re-encodes the images. The loaders take turns, each in a
-fresh process, the first epoch not counted; medians of {repeats}. {photos}. {machine}
-
-```
-python -m benchmarks.scaling --photos folder-with-photographs --page
-```
+{notes}
 """
 
 Numbers = dict[str, Any]  # Any: rows of the file
@@ -56,12 +52,18 @@ def row(name: str, workers: int) -> Row:
 
 
 def measure(name: str, photos: list[bytes], repeats: int, counts: list[int]) -> Numbers:
-    """Return images per second by loader and number of workers, or why a loader did not run."""
+    """Return images per second by loader and number of cores, or why a loader did not run."""
     rates: dict[str, dict[str, float]] = {}
     problems: dict[str, str] = {}
+    everything = sorted(os.sched_getaffinity(0))
     for workers in counts:
-        print(f"{name}, {workers} workers", flush=True)
-        for each in run_row(row(name, workers), photos, repeats)["contestants"]:
+        print(f"{name}, {workers} cores", flush=True)
+        os.sched_setaffinity(0, everything[:workers])  # the loaders' processes inherit it
+        try:
+            found = run_row(row(name, workers), photos, repeats)["contestants"]
+        finally:
+            os.sched_setaffinity(0, everything)
+        for each in found:
             if "problem" in each:
                 is_absent = each["problem"].startswith("ModuleNotFoundError")
                 problems[each["label"]] = "not installed" if is_absent else each["problem"]
@@ -73,25 +75,33 @@ def measure(name: str, photos: list[bytes], repeats: int, counts: list[int]) -> 
 def section(stored: Numbers) -> str:
     """Make the section, with its heading: nothing is on the page before it is measured."""
     rows = stored["rows"]
-    parts = [f"### {TITLES[name]}\n\n{table(found)}" for name, found in rows.items()]
-    counts = [int(count) for found in rows.values() for rates in found["rates"].values() for count in rates]
-    return _TEXT.format(
-        **{key: stored[key] for key in ("machine", "photos", "cores")},
-        parts="\n\n".join(parts),
-        most=max(counts),
-        repeats=" or ".join(map(str, sorted({found["repeats"] for found in rows.values()}))),
-    )
+    parts = [f"{TITLES[name]}\n\n{table(found)}" for name, found in rows.items()]
+    repeats = " or ".join(map(str, sorted({found["repeats"] for found in rows.values()})))
+    return _TEXT.format(parts="\n\n".join(parts), notes=f"Medians of {repeats}; {pages.in_short(stored['machine'])}")
 
 
 def table(found: Numbers) -> str:
-    """Make the table of a row, with the loaders that did not run."""
+    """Make the table of a row, with an estimate, and with the loaders that did not run."""
     counts = sorted({count for rates in found["rates"].values() for count in rates}, key=int)
+    is_estimated = len(counts) > 1 and int(counts[-1]) < ESTIMATED
+    head = ("cores", *counts, *[f"{ESTIMATED}, estimate"] * is_estimated)
     lines = []
     for label, rates in found["rates"].items():
-        cells = [f"{rates[each]:,.0f} ({rates[each] / rates['1']:.2f}x)" if each in rates else "" for each in counts]
-        lines.append([label, *cells])
-    lines += [[label, problem, *[""] * (len(counts) - 1)] for label, problem in found["problems"].items()]
-    return pages.table(("workers", *counts), lines, numbers=True)
+        cells = [_cell(rates[each], rates["1"]) if each in rates else "" for each in counts]
+        lines.append([label, *cells, *[_cell(estimate(rates), rates["1"])] * is_estimated])
+    lines += [[label, problem, *[""] * (len(head) - 2)] for label, problem in found["problems"].items()]
+    return pages.table(head, lines, numbers=True)
+
+
+def _cell(rate: float, one: float) -> str:
+    return f"{rate:,.0f} ({rate / one:.2f}x)"
+
+
+def estimate(rates: dict[str, float]) -> float:
+    """Estimate the rate with `ESTIMATED` cores by Amdahl's law, from one core and the most that were measured."""
+    most = max(map(int, rates))
+    in_turn = (most * rates["1"] / rates[str(most)] - 1) / (most - 1)  # the share of the work that no core shares
+    return rates["1"] / (max(0.0, in_turn) + (1 - max(0.0, in_turn)) / ESTIMATED)
 
 
 def main() -> None:
@@ -106,9 +116,7 @@ def main() -> None:
         rows[name] = measure(name, photos, options.repeats, [count for count in COUNTS if count <= cores])
         print(table(rows[name]), flush=True)
     if options.page:
-        kind = "real" if options.photos else "generated"
-        about = {"machine": machine(), "cores": cores, "photos": f"{len(photos)} {kind} photographs, repeated"}
-        pages.keep(NUMBERS, rows, about)
+        pages.keep(NUMBERS, rows, {"machine": machine(), "photos": len(photos)})
         stored = json.loads(NUMBERS.read_text(encoding="utf-8"))
         pages.write_section(SECTION, section(stored))
 
