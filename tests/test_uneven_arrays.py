@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 import recordzoo
@@ -164,6 +165,13 @@ def test_a_batch_has_a_list_for_each_key_of_a_target(tmp_path: Path) -> None:
     assert target["number"].tolist() == list(range(COUNT))
     for found, value in zip(target["boxes"], values, strict=True):
         same(found, value)
+
+
+def test_numbers_with_none_are_the_error_of_a_dataloader(tmp_path: Path) -> None:
+    place = convert([(jpeg(n), (None, n)[n % 2]) for n in range(6)], tmp_path / "a.records")
+    for kind in (DataLoader, RecordLoader):
+        with pytest.raises(TypeError, match="NoneType"):
+            list(kind(recordzoo.open(place, transform=TO_TENSOR), 3))
 
 
 def test_a_dict_comes_back_as_it_was(tmp_path: Path) -> None:

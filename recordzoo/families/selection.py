@@ -419,7 +419,7 @@ def _column(reader: RecordReader, form: SampleForm, name: str, positions: NDArra
     found = [stored_value(reader, form, name, position) for position in positions.tolist()]
     blob = reader.manifest.blobs.get(name)
     is_uneven = blob is not None and blob.encoding == "raw" and blob.shape is None
-    return Uneven(found) if is_uneven or any(value is None for value in found) else found
+    return Uneven(found) if is_uneven else found
 
 
 def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
