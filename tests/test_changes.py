@@ -262,12 +262,7 @@ def test_a_strangers_file_only_helps(name: str, content: bytes | None, tmp_path:
     find_changes(RecordReader(path.parent), full=True)
 
 
-BENCH = ["bench", "--images", 2, "--repeats", 1, "--workers", 0, "--batch-size", 2]
-
-
-@pytest.mark.parametrize(
-    "words", [["prepare"], ["info"], ["show"], ["verify"], pytest.param(BENCH, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("words", [["prepare"], ["info"], ["show"], ["verify"]])
 def test_all_commands_say_it(words: list[Any], tmp_path: Path) -> None:
     tree = photos(tmp_path)
     ImageFolderRecord(tree)
