@@ -5,13 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from recordzoo.cli import doctor
-from recordzoo.cli.doctor import Package, disk, find_mount, optional_packages
+from recordzoo.cli.doctor import Package, disk, optional_packages
 from tests.disks import mounted
 from tests.preparing import REPOSITORY
 from tests.running import python
@@ -24,40 +23,21 @@ class Usage(NamedTuple):
     free: int
 
 
-MOUNTS = """22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
-23 22 0:40 / /data rw - nfs4 server:/data rw
-24 23 0:41 / /data/my\\040disk rw shared:7 - fuse.sshfs sshfs rw
-25 22 0:42 / /data rw - lustre server:/other rw
-"""
-
-
 class TestDisk:
     @pytest.fixture(autouse=True)
     def good(self, monkeypatch):
-        """A disk that has room, and is nothing special."""
-        self.sizes, self.mount = {"/dev/shm": Usage(32 * GIB, 32 * GIB)}, ("ext4", "/")
+        """A disk that has room."""
+        self.sizes = {"/dev/shm": Usage(32 * GIB, 32 * GIB)}
         usual = Usage(900 * GIB, 500 * GIB)
         monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: self.sizes.get(str(path), usual))
-        monkeypatch.setattr(doctor, "find_mount", lambda path: self.mount)
 
     def test_a_good_one_gets_no_advice(self, tmp_path):
         found = disk(tmp_path)
         assert (found.problems, found.advice) == ([], [])
-        assert found.facts["file system"] == "ext4, mounted at /"
         assert (found.facts["free"], found.facts["shared memory"]) == ("537 GB of 966 GB", "34.4 GB")
         assert list(tmp_path.iterdir()) == []
 
-    def test_special_file_systems_are_named_and_usual_ones_are_not(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
-        for kind in ("nfs4", "overlay", "fuse.gcsfuse", "fuseblk", "tmpfs", "9p", "vfat", "lustre"):
-            self.mount = (kind, "/")
-            (line,) = disk(tmp_path).advice
-            assert line.startswith(f"{tmp_path} is on {kind}: ")
-        for self.mount in [*((kind, "/") for kind in ("ext4", "xfs", "btrfs", "zfs", "apfs")), (None, None)]:
-            assert disk(tmp_path).advice == []
-
     def test_what_is_short_is_advised(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
         self.sizes = {str(tmp_path): Usage(900 * GIB, GIB), "/dev/shm": Usage(64 << 20, 64 << 20)}
         room, shared = disk(tmp_path).advice
         assert "1.07 GB free" in room
@@ -66,31 +46,6 @@ class TestDisk:
         found = disk(tmp_path)
         assert f"{tmp_path} may not be written to: pass --root" in found.advice[0]
         assert (found.facts["root"], found.problems) == (f"{tmp_path} (may not be written to)", [])
-
-    @pytest.mark.parametrize(
-        ("code", "said"),
-        [
-            ("import os; os.kill(os.getpid(), 7)", "(signal 7)"),  # a mapped file without room
-            ("raise OSError('Invalid argument')", "(OSError: Invalid argument)"),
-        ],
-    )
-    def test_a_file_system_on_which_lmdb_dies(self, tmp_path, monkeypatch, code, said):
-        monkeypatch.setattr(doctor, "_LMDB_TEST", code)
-        (problem,) = disk(tmp_path).problems
-        assert problem.startswith(f"{tmp_path}: LMDB cannot write here {said}")
-        assert list(tmp_path.iterdir()) == []
-
-
-def test_the_volume_of_a_path(tmp_path):
-    (tmp_path / "mountinfo").write_text(MOUNTS)
-    for path, expected in {
-        "/home/me": ("ext4", "/"),
-        "/data/birds": ("lustre", "/data"),  # mounted over the other
-        "/database": ("ext4", "/"),
-        "/data/my disk/x": ("fuse.sshfs", "/data/my disk"),
-    }.items():
-        assert find_mount(Path(path), tmp_path / "mountinfo") == expected
-    assert find_mount(tmp_path, tmp_path / "nothing") == (None, None)
 
 
 @pytest.mark.slow
@@ -101,7 +56,6 @@ def test_a_full_disk(tmp_path):
         done = subprocess.run([*volume.enter, *words], capture_output=True, text=True)
         found = json.loads(done.stdout)
         assert (done.returncode, found["ok"]) == (0, True)
-        assert found["checks"]["disk"]["file system"] == f"tmpfs, mounted at {volume.mounted_at}"
         assert any(text.startswith(f"{volume.mounted_at} has 0 B free") for text in found["advice"])
         assert [path.name for path in volume.path.iterdir()] == ["ballast"]
 

@@ -5,10 +5,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +40,8 @@ def doctor(
 ) -> int:
     """Check the installation and the disk, and say what would help.
 
-    Packages with their versions and the commands that add missing ones; the file system of ROOT and its free space. The
-    exit code is 0 unless recordzoo cannot work.
+    Packages with their versions and the commands that add missing ones; the free space of ROOT. The exit code is 0
+    unless recordzoo cannot work.
     """
     if not root.is_dir():
         raise NotPreparedError(f"--root {root} is not there.", path=str(root))
@@ -146,59 +143,20 @@ def _turbojpeg() -> tuple[Package, str]:
     return Package("libjpeg-turbo", "", "RecordLoader: decodes only the part of a JPEG that is used", install), version
 
 
-_MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 _LOW_FREE = 5 << 30
 _LOW_SHARED = 1 << 30
-_LMDB_ROOM = 16 << 20
-_LMDB_TIMEOUT_S = 20
-_NO_LMDB = 9
-_LMDB_TEST = f"""
-import sys
-try:
-    import lmdb
-except Exception:
-    sys.exit({_NO_LMDB})
-with lmdb.open(sys.argv[1], map_size=1 << 20, subdir=False) as database:
-    with database.begin(write=True) as transaction:
-        transaction.put(b"key", b"value")
-    with database.begin() as transaction:
-        if transaction.get(b"key") != b"value":
-            sys.exit("it reads other bytes than it wrote")
-"""
-_CAVEATS = {
-    "nfs nfs4 cifs smb3 smbfs": "a network file system: prepare once, on one machine; copy record sets to a local disk "
-    "for training if reading is slow",
-    "lustre gpfs beegfs ceph glusterfs panfs wekafs": "a file system of a cluster: few large files suit it; prepare "
-    "once, in one job",
-    "overlay aufs overlayfs": "the file system of a container: what is written is lost with it; mount a volume for the "
-    "data",
-    "fuse": "a file system of a program: mapping files into memory may be slow, or fail",
-    "tmpfs ramfs": "kept in memory: record sets take memory here, count against the container's limit, and are gone "
-    "after a restart",
-    "drvfs 9p v9fs": "a disk of Windows seen from Linux: slow for many small files; keep raw trees and record sets in "
-    "the Linux file system",
-    "vfat exfat msdos": "without permissions and links; FAT32 has no files of 4 GB or more, so pass --shard-size 1G",
-}
-"""Remarks on types of file systems."""
 
 
 def disk(root: Path) -> Found:
-    """Look at the file system of a directory (type, free space, whether LMDB works on it) and at the shared memory."""
+    """Look at the free space of a directory's volume, and at the shared memory."""
     path = Path(os.path.realpath(root))
-    kind, mounted_at = find_mount(path)
     room, is_writable = shutil.disk_usage(path), _is_writable(path)
     found = Found(
         {
             "root": f"{path}{'' if is_writable else ' (may not be written to)'}",
-            "file system": "not known" if kind is None else f"{kind}, mounted at {mounted_at}",
             "free": f"{format_bytes(room.free)} of {format_bytes(room.total)}",
         }
     )
-    if is_writable and room.free >= _LMDB_ROOM and (problem := lmdb_problem(path)):
-        found.problems.append(f"{path}: {problem}. Keep record sets on another volume.")
-    if special := caveat(kind):
-        found.advice.append(f"{path} is on {kind}: {special}.")
     if not is_writable:
         found.advice.append(f"{path} may not be written to: pass --root with a directory that may.")
     elif room.free < _LOW_FREE:
@@ -216,46 +174,7 @@ def disk(root: Path) -> Found:
     return found
 
 
-def find_mount(path: Path, mounts: Path = _MOUNTS) -> tuple[str | None, str | None]:
-    """Return the type and mount point of a path's file system; None if unknown, as on other systems than Linux."""
-    try:
-        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return None, None
-    best: tuple[str | None, str | None] = (None, None)
-    for line in lines:  # proc_pid_mountinfo(5); if two volumes have one mount point, the later one is visible
-        mount, _, volume = line.partition(" - ")
-        columns = mount.split(" ")
-        if len(columns) >= 5 and volume:
-            place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
-            if path.is_relative_to(place) and len(place) >= len(best[1] or ""):
-                best = volume.partition(" ")[0], place
-    return best
-
-
-def caveat(kind: str | None) -> str:
-    """Return the remark on a type of file system; "" for none."""
-    known = "fuse" if kind and kind.startswith("fuse") else kind
-    return next((text for kinds, text in _CAVEATS.items() if known in kinds.split()), "")
-
-
 def _is_writable(path: Path) -> bool:
     with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=path):
         return True
     return False
-
-
-def lmdb_problem(path: Path) -> str:
-    """Write and read a small database in a child process, which the file system may kill; "" if that works."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder:
-            words = [sys.executable, "-c", _LMDB_TEST, os.path.join(folder, "test.lmdb")]
-            done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_LMDB_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return f"LMDB did not write here within {_LMDB_TIMEOUT_S} seconds"
-    except OSError as err:
-        return f"LMDB cannot be tried here ({err.strerror})"
-    if done.returncode in (0, _NO_LMDB):  # a missing package is said elsewhere
-        return ""
-    last = (done.stderr.strip() or f"signal {-done.returncode}").splitlines()[-1]
-    return f"LMDB cannot write here ({last})"
