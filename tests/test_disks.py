@@ -86,7 +86,7 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     with limited(resource.RLIMIT_FSIZE, 30_000):
         error = preparing.run(tmp_path, "stream", workers=1).error
     assert error["type"] == "DiskSpaceError"
-    assert f"No file in {tmp_path} may become so large (File too large)" in error["text"]
+    assert f"No room left in {tmp_path} (File too large): " in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))
     assert_made_again(tmp_path, "stream", whole)
@@ -128,7 +128,7 @@ def test_no_more_files(wanted: dict[str, str], tmp_path: Path) -> None:
         options: dict[str, Any] = {"shard_bytes": 1 << 20, "workers": 1, "records_dir": str(target)}
         error = preparing.run(tmp_path, "tree", **options).error
         assert error["type"] == "DiskSpaceError", error
-        assert "more files, though" in error["text"]
+        assert "(quota, number of files, ulimit -f)" in error["text"]
         assert not target.exists()
         volume.remount("nr_inodes=100")
         assert preparing.run(tmp_path, "tree", **options).digest

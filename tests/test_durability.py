@@ -111,7 +111,7 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
 
 
 FAILS = ("EIO", "PrepareError", "Input/output error")
-IS_USED_UP = ("EDQUOT", "DiskSpaceError", "is used up (Disk quota exceeded)")
+IS_USED_UP = ("EDQUOT", "DiskSpaceError", "(Disk quota exceeded): ")
 
 
 @pytest.mark.parametrize(

@@ -392,14 +392,6 @@ def drop_pages(data: mmap.mmap, end: int) -> None:
     data.madvise(mmap.MADV_DONTNEED, 0, end)
 
 
-def possible_files(folder: Path) -> float:
-    """Return how many more files a volume can hold; infinity if it has no limit."""
-    if WINDOWS or sys.platform == "win32":
-        return float("inf")
-    facts = os.statvfs(folder)
-    return facts.f_favail if facts.f_files else float("inf")
-
-
 SHARED_MEMORY = Path("/dev/shm")
 """The volume in which processes share tensors; not on macOS and Windows."""
 

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable, settings
-from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, is_mount_point, possible_files, rename
+from recordzoo.base.files import free_bytes, is_in_use, is_link, is_mount_point, rename
 from recordzoo.base.process import Lock, NoLocksError, crash_point, holder
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
+from recordzoo.net.part import NO_ROOM
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import strangers
@@ -47,10 +48,6 @@ OLD = "old"
 """In a build: the published output that was replaced."""
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
-_FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
-_FEW_FILES = 100
-"""A full volume with fewer possible files has run out of files. Not 0: some new files are removed before the check."""
 
 _POLL_S = (0.2, 5.0)
 """Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
@@ -568,11 +565,14 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
     kept, again = "What is finished is kept", "run the same command again"
     if not output.is_resumable:
         kept, again = "Nothing is kept", "write the records again"
-    if err.errno in _FULL:
+    if err.errno in NO_ROOM:
+        free, why = free_bytes(folder), os.strerror(err.errno or 0)  # LMDB's own text differs
+        left = f"about {format_bytes(remaining)} are still to be written, " if remaining else ""
         return DiskSpaceError(
-            _full(err, folder, remaining, kept, again),
+            f"No room left in {folder} ({why}): {left}{format_bytes(free)} are free now. {kept}; free some space, or "
+            f"raise the limit that is reached (quota, number of files, ulimit -f), and {again}.",
             path=str(folder),
-            missing_bytes=max(remaining - free_bytes(folder), 0),
+            missing_bytes=max(remaining - free, 0),
         )
     if err.errno == errno.ENOMEM:
         text = (
@@ -595,24 +595,3 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
     else:
         text = f"Writing to {folder} failed: {err}. {kept}; {again}."
     return PrepareError(text, path=str(folder))
-
-
-def _full(err: OSError, folder: Path, remaining: int, kept: str, again: str) -> str:
-    """Describe the exhausted resource: space, quota, number of files, or file size."""
-    why = os.strerror(err.errno or 0)  # LMDB's own text differs
-    to_write = f"about {format_bytes(remaining)} are still to be written" if remaining else "the output is not complete"
-    if err.errno == errno.EFBIG:
-        return (
-            f"No file in {folder} may become so large ({why}): a limit of the shell (ulimit -f) or of the file system. "
-            f"{kept}; raise it and {again}, or pass smaller shard_bytes."
-        )
-    free_some = f"{kept}; free some space and {again}."
-    if err.errno == _QUOTA != errno.ENOSPC:
-        return f"Your quota in {folder} is used up ({why}): {to_write}. {free_some}"
-    free = format_bytes(free_bytes(folder))
-    if (files := possible_files(existing(folder))) < _FEW_FILES:
-        return (
-            f"No room left in {folder} ({why}): its file system takes {files} more files, though {free} are free. "
-            f"{kept}; remove some files there and {again}."
-        )
-    return f"No room left in {folder} ({why}): {to_write}, {free} are free now. {free_some}"
