@@ -65,7 +65,7 @@ class TestDryRun:
         )
         assert details[1].startswith("  space: about 2.32 GB needed, ")
         assert details[2].startswith("  time: converting takes about ")
-        assert details[2].endswith("/s that it just wrote; downloading 1.15 GB takes 1 min 55 s at 10 MB/s")
+        assert details[2].endswith(" on one core; downloading 1.15 GB takes 1 min 55 s at 10 MB/s")
         assert "secret" not in "".join(details)
         plan = plan_of(run(*words, "--json", cwd=tmp_path))
         assert plan["needed_bytes"] == plan["peak_bytes"]

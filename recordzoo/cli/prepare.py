@@ -56,10 +56,8 @@ _SOURCES = {
 }
 
 
-def look_ahead(
-    wanted: Sequence[Target], options: "Options", *, measure: bool = False
-) -> list[tuple[Target, "Outlook"]]:
-    """Predict what `prepare` would do for each record set; `measure` also estimates the time, by a probe of the disk.
+def look_ahead(wanted: Sequence[Target], options: "Options") -> list[tuple[Target, "Outlook"]]:
+    """Predict what `prepare` would do for each record set.
 
     Raises:
         FolderError: A tree has no classes.
@@ -69,7 +67,7 @@ def look_ahead(
     outlooks = []
     for target in wanted:
         with explained(target):
-            outlooks.append((target, Preparation(target.recipe(), target.root, options).outlook(measure=measure)))
+            outlooks.append((target, Preparation(target.recipe(), target.root, options).outlook()))
     return outlooks
 
 
@@ -106,7 +104,7 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
     """
     from recordzoo.own.making import check_made
 
-    outlooks = look_ahead(wanted, options, measure=True)
+    outlooks = look_ahead(wanted, options)
     for target, outlook in outlooks:
         if outlook.state == "ready":
             check_made(target, outlook.preparation.target, was_ready=True, full=True)
@@ -155,10 +153,8 @@ def _details(outlook: "Outlook") -> Iterator[str]:
         lacking = f": {format_bytes(short)} too little" if short > 0 else ""
         yield f"space: about {format_bytes(needed)} needed, {free} free{lacking}"
     converting, downloading, size = "how long converting takes is not known", "", outlook.download_bytes
-    if outlook.convert_seconds is not None and outlook.disk_bytes_per_second is not None:
-        speed = format_bytes(outlook.disk_bytes_per_second)
-        seconds = format_seconds(max(1, outlook.convert_seconds))
-        converting = f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
+    if outlook.convert_seconds is not None:
+        converting = f"converting takes about {format_seconds(max(1, outlook.convert_seconds))} on one core"
     if size is None:
         downloading = "; how long the download takes is not known"
     elif size:

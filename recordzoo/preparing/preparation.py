@@ -6,15 +6,12 @@ import functools
 import json
 import logging
 import os
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
 
-from recordzoo.base.files import behind_links, existing, free_bytes, volume
+from recordzoo.base.files import behind_links, free_bytes, volume
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
@@ -60,9 +57,6 @@ _SPILL = 1.03
 
 _FEW_BYTES = 16 << 20
 """One process converts less raw data than this in about a second, the start-up time of workers."""
-
-_PROBE_BYTES = 32 << 20
-_CHUNK = bytes(1 << 20)
 
 
 def ensure(
@@ -189,12 +183,8 @@ class Preparation:
             self._publish(download)
         return self.target
 
-    def outlook(self, *, measure: bool = False) -> "Outlook":
-        """Predict what `run` would do. Writes and downloads nothing.
-
-        Args:
-            measure: Also estimate the time, by writing an unnamed temporary file.
-        """
+    def outlook(self) -> "Outlook":
+        """Predict what `run` would do. Writes and downloads nothing."""
         recipe, free = self.recipe, free_bytes(self.target.parent)
         if self.is_ready() and not self.refresh:
             return Outlook(self, "ready", free, changes=self.changes().found)
@@ -203,8 +193,7 @@ class Preparation:
             source = self.source()
         if source is None and not recipe.raw_files:
             return Outlook(self, "missing", free)
-        outlook = self._outlook_of_downloads(free) if source is None else self._outlook_of(source, free)
-        return outlook.timed() if measure and recipe.variant == ORIGINAL else outlook
+        return self._outlook_of_downloads(free) if source is None else self._outlook_of(source, free)
 
     def _outlook_of(self, source: Source, free: int) -> "Outlook":
         records = self.recipe.records_bytes(source)
@@ -566,9 +555,6 @@ class Outlook:
         sources: JSON objects of the raw files: name, bytes, path, state ("there", "download", "by hand", "terms"), url,
             optional.
         needed_bytes: Bytes still to be written on the record set's volume.
-        convert_seconds: A rough estimate, if requested, from the disk's speed for 32 MiB, limited by the speed of one
-            core. None for variants.
-        disk_bytes_per_second: The measured speed of the disk.
         changes: Raw files that changed since the existing record set was made.
         obstacle: Why a required raw file cannot be downloaded; None if the set can be prepared.
     """
@@ -582,8 +568,6 @@ class Outlook:
     peak_bytes: int | None = 0
     sources: Sequence[Mapping[str, JSON]] = ()
     needed_bytes: int | None = 0
-    convert_seconds: float | None = None
-    disk_bytes_per_second: int | None = None
     changes: Sequence[str] = ()
     obstacle: TermsError | DownloadError | None = None
 
@@ -591,6 +575,12 @@ class Outlook:
     def records_bytes(self) -> int | None:
         """The size of the records."""
         return None if self.peak_bytes is None or self.raw_bytes is None else self.peak_bytes - self.raw_bytes
+
+    @property
+    def convert_seconds(self) -> float | None:
+        """The time to convert on one core, at `CONVERT_SPEED`; None for variants, and if the size is not known."""
+        is_known = self.raw_bytes is not None and self.preparation.recipe.variant == ORIGINAL
+        return round((self.raw_bytes or 0) / CONVERT_SPEED, 1) if is_known else None
 
     def to_json(self) -> dict[str, JSON]:
         """Return a JSON object."""
@@ -607,44 +597,6 @@ class Outlook:
             "needed_bytes": self.needed_bytes,
             "free_bytes": self.free_bytes,
             "convert_seconds": self.convert_seconds,
-            "disk_bytes_per_second": self.disk_bytes_per_second,
             "changes": list(self.changes[:MOST_NAMED]),
             "num_changes": len(self.changes),
         }
-
-    def timed(self) -> "Outlook":
-        """Add the conversion time, if the disk can be measured and the sizes are known."""
-        raw, peak = self.raw_bytes, self.peak_bytes
-        if raw is None or peak is None or not (speed := _disk_speed(existing(self.preparation.target.parent))):
-            return self
-        seconds = round(max(peak / speed, raw / CONVERT_SPEED), 1)
-        return dataclasses.replace(self, convert_seconds=seconds, disk_bytes_per_second=round(speed))
-
-
-def _disk_speed(folder: Path) -> float | None:
-    """Measure the speed of writing 32 MiB, in bytes per second, once per volume.
-
-    Returns:
-        None if the folder is not writable or its volume is full.
-    """
-    number = volume(folder)
-    if number not in _speeds:
-        _speeds[number] = _measure(folder)
-    return _speeds[number]
-
-
-_speeds: dict[int, float | None] = {}
-
-
-def _measure(folder: Path) -> float | None:
-    with contextlib.suppress(OSError):
-        if shutil.disk_usage(folder).free < 4 * _PROBE_BYTES:
-            return None
-        with tempfile.TemporaryFile(prefix=".recordzoo-probe-", dir=folder) as file:
-            began = time.perf_counter()
-            for _ in range(_PROBE_BYTES // len(_CHUNK)):
-                file.write(_CHUNK)
-            file.flush()
-            os.fsync(file.fileno())
-            return _PROBE_BYTES / max(time.perf_counter() - began, 1e-6)
-    return None
