@@ -251,9 +251,6 @@ class _Transfer:
         """Refuse a web page or a file of another size before the part changes; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
-            refused = http.refusal(title)
-            if refused:
-                raise DownloadError(f"{address}: {refused}; or try a mirror (RECORDZOO_MIRROR).")
             named = f"titled {title!r}" if title else "without a title"
             raise DownloadError(
                 f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "

@@ -91,14 +91,6 @@ PAGE_BYTES = 256 << 10
 """Bytes of a page that are read; the page with the form has about 2.5 kB."""
 
 _FORM_ID = "download-form"
-_REFUSALS = {
-    "quota exceeded": (
-        "Google Drive does not give this file now: too many people downloaded it today. Try again in a day. If you "
-        "have a Google account, make a copy of the file in your own Drive and download that"
-    ),
-    "sign-in": "the file at Google Drive is not shared with everybody: open the address in a browser and sign in",
-    "page not found": "the file is no longer at Google Drive",
-}
 
 
 def confirmed_url(page: str) -> str | None:
@@ -109,14 +101,6 @@ def confirmed_url(page: str) -> str | None:
         return None
     separator = "&" if "?" in form.action else "?"
     return f"{form.action}{separator}{urllib.parse.urlencode(form.fields)}" if form.fields else form.action
-
-
-def refusal(title: str) -> str:
-    """Explain a page of Google Drive by its title; "" for any other page."""
-    lower = title.lower()
-    if "google drive" not in lower and "google accounts" not in lower:
-        return ""
-    return next((said for words, said in _REFUSALS.items() if words in lower), "")
 
 
 class _Form(HTMLParser):
