@@ -31,7 +31,7 @@ from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publishing, tidy
-from recordzoo.preparing.raw import Archives, RawData, files_bytes, stages
+from recordzoo.preparing.raw import Archives, RawData, files_bytes
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
 from recordzoo.raw.near import near
@@ -388,7 +388,7 @@ class Preparation:
             source.cut(self.options.num_shards)  # an invalid number is refused before anything is written
         build.claim(self._plan(source), self.recipe.records_bytes(source))
         finished, archives = Finished(build, self.progress), Archives(source, self._raw)
-        self._announce(source, build, finished.written_bytes, is_checked=archives.are_checked)
+        self._announce(source, build, finished.written_bytes)
         try:
             with archives:
                 self._convert(finished, source, archives)
@@ -441,7 +441,7 @@ class Preparation:
             return self.options.workers
         return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
 
-    def _announce(self, source: Source, build: Build, resumed: int, *, is_checked: bool) -> None:
+    def _announce(self, source: Source, build: Build, resumed: int) -> None:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + self.recipe.records_bytes(source)
         if build.discarded:
@@ -454,8 +454,6 @@ class Preparation:
             f"raw data and records together take {format_bytes(there)}"
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
         )
-        if not self._raw.fetched:
-            self.progress.note(stages(checked=is_checked))
 
     def _convert(self, finished: Finished, source: Source, archives: Archives) -> None:
         """Convert each unit that is not finished."""

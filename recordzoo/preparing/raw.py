@@ -9,7 +9,7 @@ from typing import Self
 
 from recordzoo.base import durable, settings
 from recordzoo.base.files import BackgroundHash, other_sha256
-from recordzoo.base.progress import Progress, default_progress, format_bytes
+from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.text import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, PrepareError, TermsError
 from recordzoo.net.part import CHECKING, Crew, Stop, tidy
@@ -102,7 +102,6 @@ class RawData:
             SourceError: A required file cannot be downloaded. Partial files are kept.
         """
         missing = self.missing
-        self.progress.note(stages(missing, checked=self.options.check_hash))
         if len(missing) > 1:
             self._download_all(missing)
         for remote in missing if len(missing) == 1 else ():
@@ -217,19 +216,6 @@ class _Share:
         """Do nothing: only the combined progress ends."""
 
 
-def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
-    """Name the stages of a preparation, before the first one.
-
-    Args:
-        missing: The files that are downloaded.
-        checked: Whether hashes of archives are compared.
-    """
-    size = files_bytes(missing)
-    download = [f"download ({'size not known' if size is None else format_bytes(size)})"] if missing else []
-    check = ["check"] if checked else []
-    return "Stages: " + ", ".join([*download, *check, "convert", "read back", "publish"])
-
-
 def files_bytes(files: Iterable[RemoteFile]) -> int | None:
     """Add up the exact or approximate sizes of raw files; None if any size is unknown."""
     sizes = [file.expected_bytes for file in files]
@@ -283,7 +269,6 @@ class Archives:
         raw: What found or downloaded it.
 
     Attributes:
-        are_checked: Whether any archive is hashed.
         hashes: The running hashes.
         proven: Archives whose hash is compared with a published one.
     """
@@ -293,7 +278,6 @@ class Archives:
         self._remotes = {path: known.get(path) for path in source.archives}
         self._progress, self._fetched = raw.progress, raw.fetched
         self._check_hash = raw.options.check_hash
-        self.are_checked = self._check_hash and any(self._remotes.values())
         self.hashes: dict[Path, BackgroundHash] = {}
         self.proven: frozenset[Path] = frozenset()
 
