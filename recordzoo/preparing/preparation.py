@@ -15,7 +15,7 @@ from recordzoo.base.files import behind_links, free_bytes, volume
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
-from recordzoo.base.text import JSON, counted, name_first
+from recordzoo.base.text import JSON, counted
 from recordzoo.catalogue import CONVERT_SPEED
 from recordzoo.errors import (
     ArgumentError,
@@ -49,8 +49,6 @@ build of an older version is then begun again."""
 
 MOST_NAMED = 20
 """Changed files listed by name in an outlook's JSON; all are counted."""
-
-_NUM_NAMED = 5
 
 _SPILL = 1.03
 """Allowed excess of a unit's stored size over the average."""
@@ -505,13 +503,9 @@ class Preparation:
             )
         if stale := _stale_units(self.units(again), finished, archives):
             finished.drop(stale)
-            before, now = source.files(), again.files()
-            names = list(now.written_since(before)) if before is not None and now is not None else []
             raise SourceError(
-                f"{source.description} was written to while it was converted"
-                f"{f' ({name_first(names, _NUM_NAMED)})' if names else ''}. Nothing was "
-                "published, and what may be out of date was dropped. Wait until nothing writes to it, then run the "
-                "same command again."
+                f"{source.description} was written to while it was converted. Nothing was published, and what may be "
+                "out of date was dropped. Wait until nothing writes to it, then run the same command again."
             )
 
     def _assemble(self, finished: Finished, source: Source, raw_files: Sequence[RawFile]) -> None:

@@ -67,16 +67,6 @@ class FileTable:
             digest.update(column[start:stop].tobytes())
         return digest.hexdigest()
 
-    def written_since(self, earlier: "FileTable") -> Iterator[str]:
-        """Yield the names of files that were written or replaced since an earlier table."""
-        before = dict(zip(earlier.names, earlier._states(), strict=True))
-        for name, state in zip(self.names, self._states(), strict=True):
-            if before.get(name) != state:
-                yield name
-
-    def _states(self) -> Iterator[tuple[int, ...]]:
-        return zip(self.sizes, self.mtimes, self._ctimes, strict=True)
-
     def joined(self, other: "FileTable") -> "FileTable":
         """Return both tables as one, relative to their common directory."""
         both = FileTable(os.path.commonpath([self.base, other.base]))
