@@ -25,35 +25,17 @@ def command(*words: str | os.PathLike[str]) -> str:
 
 
 def set_program(started_as: str, python: str) -> None:
-    """Set the program that `command` writes, so that its lines work where "recordzoo" is not on the PATH.
+    """Set the program that `command` writes: "recordzoo" if a shell finds this very program, else the Python with -m.
 
     Args:
         started_as: ``sys.argv[0]``.
         python: ``sys.executable``.
     """
     global _program
-    _program = find_program(started_as, python)
-
-
-def find_program(started_as: str, python: str) -> str:
-    """Return "recordzoo" if a shell finds this very program, else its path or ``python -m recordzoo``."""
-    found = shutil.which(_PROGRAM)
-    if found is not None and (_is_same(found, started_as) or Path(found).parent == Path(python).parent):
-        return _PROGRAM
-    if Path(started_as).stem == _PROGRAM and Path(started_as).is_file():
-        return _shown(started_as)
-    return f"{_shown(python)} -m {_PROGRAM}"
-
-
-def _is_same(one: str, other: str) -> bool:
-    return os.path.exists(other) and os.path.samefile(one, other)
-
-
-def _shown(path: str) -> str:
-    """Quote a path, relative to the current directory if it is below it."""
-    absolute, here = Path(path).absolute(), Path.cwd()
-    below = absolute.is_relative_to(here)
-    return quote(str(absolute.relative_to(here) if below else absolute))
+    found = shutil.which(_PROGRAM) or ""
+    is_this = os.path.exists(started_as) and os.path.exists(found) and os.path.samefile(found, started_as)
+    is_found = is_this or os.path.dirname(found) == os.path.dirname(python)
+    _program = _PROGRAM if is_found else f"{quote(python)} -m {_PROGRAM}"
 
 
 _YES = ("1", "yes", "true", "on")
