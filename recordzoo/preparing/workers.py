@@ -17,8 +17,7 @@ import socket
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
 from recordzoo.preparing.assemble import Finished
 from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter, convert_unit
+from recordzoo.preparing.publish import written_bytes
 
 AHEAD_BYTES = 2 << 30
 """Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
@@ -59,7 +59,7 @@ _loading = threading.Lock()
 
 
 class PoolProgress:
-    """Reports the progress of units in other processes, from the size of their shards.
+    """Reports the progress of units in other processes, from the bytes that are written to the build directory.
 
     It needs no channel to the workers, so it works with any executor. Looking takes at most a twentieth of the time:
     with 1,000 units on a network drive, one look may take seconds.
@@ -72,7 +72,8 @@ class PoolProgress:
 
     def __init__(self, folder: Path, expansion: float, progress: Progress) -> None:
         self._folder, self._expansion, self._progress = folder, expansion, progress
-        self._told: Counter[int] = Counter()
+        self._there = written_bytes(folder)
+        self._done = self._told = 0  # bytes of raw data: of finished units, and those that the progress knows of
         self._next_look = 0.0
 
     def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
@@ -82,37 +83,27 @@ class PoolProgress:
             shards: Its shards.
             size_bytes: The size of its raw data.
         """
-        num_images = sum(facts.num_images for facts in shards)
-        self._progress.advance(size_bytes - self._told.pop(shards[0].unit, 0), num_images)
+        self._done += size_bytes
+        self._tell(self._done, sum(facts.num_images for facts in shards))
 
-    def look(self, running: Mapping[int, int]) -> None:
+    def look(self, running_bytes: int) -> None:
         """Report the bytes written since the last look, if the next look is due.
 
         Args:
-            running: Size in bytes of each running unit, by number.
+            running_bytes: The size of the raw data of the running units.
         """
         begin = time.monotonic()
-        if begin < self._next_look or not running or self._expansion <= 0:
+        if begin < self._next_look or self._expansion <= 0:
             return
-        written = self._written(running)
-        for number, size_bytes in running.items():
-            before = self._told[number]
-            self._told[number] = max(before, min(size_bytes, int(written[number] / self._expansion)))
-            self._progress.advance(self._told[number] - before)
+        read = int((written_bytes(self._folder) - self._there) / self._expansion)
+        self._tell(min(read, self._done + running_bytes))
         end = time.monotonic()
         self._next_look = end + max(_EVERY_S, _REST * (end - begin))
 
-    def _written(self, running: Container[int]) -> Counter[int]:
-        """Add up the shards of each running unit, finished or not; other processes write to the directory."""
-        written: Counter[int] = Counter()
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                number = entry.name[1:].partition("-")[0]
-                is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith((".tmp", ".lmdb"))
-                if is_shard and int(number) in running:  # no stat of other files: each is a round trip
-                    with contextlib.suppress(OSError):
-                        written[int(number)] += entry.stat().st_size
-        return written
+    def _tell(self, num_bytes: int, num_images: int = 0) -> None:
+        fresh = max(0, num_bytes - self._told)
+        self._told += fresh
+        self._progress.advance(fresh, num_images)
 
 
 @dataclass(frozen=True)
@@ -248,7 +239,7 @@ def _run_pool(
                 finished.add(shards)
                 meter.finished(shards, task.unit.size_bytes)
             finished.check()
-            meter.look({task.number: task.unit.size_bytes for task in running.values()})
+            meter.look(sum(task.unit.size_bytes for task in running.values()))
     except BaseException:
         for future in running:  # what the workers finish meanwhile is found by the next run
             future.cancel()
