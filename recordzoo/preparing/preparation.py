@@ -314,7 +314,7 @@ class Preparation:
         """Say where raw data of a dataset lies that was not found; "" if none is seen."""
         if not self.recipe.raw_files:
             return ""
-        return near(self.root, self.recipe.looked_for(self.root), self.recipe.dataset, self.recipe.num_classes)
+        return near(self.root, self.recipe.looked_for(self.root))
 
     def _how_to_get(self, download: bool | None) -> str:
         """Describe how to get the raw data, by a command or by hand."""

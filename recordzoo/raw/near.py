@@ -7,8 +7,8 @@ names: ``images/Images``, ``CUB_200_2011 (1).tgz``, ``train-images.idx3-ubyte``.
 import itertools
 import os
 import re
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from recordzoo.base.files import is_folder
@@ -16,41 +16,27 @@ from recordzoo.base.text import name_first
 
 _MOST, _MOST_IN_FOLDER = 20_000, 2000  # paths that are looked at: the root may be a shared disk
 _NUM_SHOWN = 3
-_FEW_CLASSES = 10  # too few to recognise a dataset by the number of its folders
 _PACKED = re.compile(r"(\.(tar|tgz|gz|zip|bz2|xz))+$")
 _COPY = re.compile(r" ?\(\d+\)$")  # by a browser
 
-Keys = tuple[str, ...]
-"""The parts of a path, each reduced to what does not vary: see `_key`."""
 
-
-def near(root: Path, looked_for: Iterable[str], dataset: str, num_classes: int | None = None) -> str:
+def near(root: Path, looked_for: Iterable[str]) -> str:
     """Say where raw data probably is; "" if nothing looks like it.
 
     Args:
         root: The directory in which it was not found.
         looked_for: The files and folders that were looked for, relative to it. Those that are patterns are ignored.
-        dataset: The dataset's name, which people give to folders.
-        num_classes: The number of its classes, if it has classes.
     """
     names = [name for name in dict.fromkeys(looked_for) if not re.search(r"[ *<|]", name)]
     wanted = [name for name in names if not os.path.isfile(root / name)]
     there = list(itertools.islice(_entries(root), _MOST))
-    folders = [name for name in there if name.endswith("/")]
     other, found = _best_root(root, there, wanted)
     if found:
         are = "is" if len(found) == 1 else "are"
         return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
-    keys = {name: _keys(name) for name in there}
-    like = {name: _most_like(name, keys, dataset) for name in wanted}
-    pairs = [f"{found} like {name}" for name, found in like.items() if found]
+    pairs = [f"{found} like {name}" for name in wanted if (found := _like(name, there))]
     if pairs:
         return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
-    counts = Counter((root / name).parent for name in folders)
-    alike = [str(folder) for folder, count in counts.items() if count == num_classes and count >= _FEW_CLASSES]
-    if alike:
-        what = f"as many folders as there are classes ({num_classes}): is that it, under another name?"
-        return f"{name_first(alike, _NUM_SHOWN)} has {what}"
     empty = [name for name in wanted if os.path.exists(root / name)]
     return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
 
@@ -89,21 +75,15 @@ def _best_root(root: Path, there: Sequence[str], wanted: Sequence[str]) -> tuple
     return max(found, key=lambda each: len(each[1]), default=(root, []))
 
 
-def _most_like(wanted: str, there: Mapping[str, Keys], dataset: str) -> str:
-    """Return the path whose end is most like that of the wanted one; "" if none is alike enough.
-
-    Where only the last part is alike, which may be "images", a folder of the path needs a similar name, too.
-    """
+def _like(wanted: str, there: Iterable[str]) -> str:
+    """Return the first path whose last two parts, or whose only one, are like those of the wanted one; "" for none."""
     parts = _keys(wanted)
-    best, most = "", 0
-    for name, keys in there.items():
-        if name == wanted or _kind(name) != _kind(wanted):
-            continue
-        same = sum(itertools.takewhile(bool, map(str.__eq__, reversed(keys), reversed(parts))))
-        is_near = same > 1 or len(parts) == 1 or len(keys) == 1 or _have_like(keys[:-1], (*parts, _key(dataset)))
-        if same > most and is_near:
-            best, most = name, same
-    return best
+    for name in there:
+        keys = _keys(name)
+        num_compared = min(2, len(keys), len(parts))
+        if name != wanted and _kind(name) == _kind(wanted) and keys[-num_compared:] == parts[-num_compared:]:
+            return name
+    return ""
 
 
 def _kind(name: str) -> tuple[bool, bool]:
@@ -111,14 +91,7 @@ def _kind(name: str) -> tuple[bool, bool]:
     return name.endswith("/"), _PACKED.search(name.lower()) is not None
 
 
-def _have_like(first: Keys, second: Keys) -> bool:
-    return any(a.startswith(b) or b.startswith(a) for a in first for b in second if a and b)
-
-
-def _keys(name: str) -> Keys:
-    return tuple(map(_key, name.strip("/").split("/")))
-
-
-def _key(name: str) -> str:
-    """Reduce a name to its letters and digits, without what a browser or a packer appends."""
-    return re.sub(r"[\W_]", "", _COPY.sub("", _PACKED.sub("", name.lower())))
+def _keys(name: str) -> tuple[str, ...]:
+    """Reduce each part of a path to its letters and digits, without what a browser or a packer appends."""
+    parts = name.strip("/").lower().split("/")
+    return tuple(re.sub(r"[\W_]", "", _COPY.sub("", _PACKED.sub("", part))) for part in parts)

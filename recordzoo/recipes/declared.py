@@ -85,7 +85,7 @@ class DeclaredRecipe(Recipe):
         self.dataset = dataset
         self.part = self.entry.part(part).name
         self.raw_files = _files_of_part(self.entry.raw_files(part), raw_files)
-        self.expansion, self.num_classes = self.entry.expansion, self.entry.num_classes
+        self.expansion = self.entry.expansion
         self._is_known = raw_files is None
         if raw_files is None:
             self.counts = {split.name: split.count for split in self.entry.splits if split.part == self.part}

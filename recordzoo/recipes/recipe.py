@@ -213,7 +213,6 @@ class Recipe(ABC):
         expansion: Estimated size of the records / size of the raw files. Default: that of photographs of 110 KB on
             average, which archives do not compress (benchmarks/size.py).
         counts: Number of samples of each split in the authors' raw files.
-        num_classes: Number of classes, if the dataset has classes.
         takes_incomplete: Whether raw data with other classes than the dataset has is stored.
     """
 
@@ -227,7 +226,6 @@ class Recipe(ABC):
     made_from: tuple[RawFile, ...] = ()
     expansion: float = 1.02
     counts: Mapping[str, int] = MappingProxyType({})
-    num_classes: int | None = None
     takes_incomplete: bool = False
 
     @property
