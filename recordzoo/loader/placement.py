@@ -17,7 +17,7 @@ from recordzoo.images.decode import decoders
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.compiled import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.loader.making import BatchOptions, Maker
-from recordzoo.loader.plan import Plan, functions
+from recordzoo.loader.plan import Plan, replaced
 from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
 from recordzoo.loader.stores import Own
 from recordzoo.loader.table import customized
@@ -147,18 +147,18 @@ def _joint_transforms(source: Source) -> list[Code]:
 
 
 def _code(written: Any, kind: str = "") -> Code:
-    return Code(written, is_torchvisions(written), kind)
+    return Code(written, is_torchvisions(written) and not replaced(), kind)
 
 
 def is_torchvisions(written: Any) -> bool:
-    """Whether a transform is torchvision's own, unpatched, and so are all that it holds: threads may share it."""
+    """Whether a transform is torchvision's own, and so are all that it holds: threads may share it."""
     if isinstance(written, FunctionType):
         # Not `__module__`, which functools.wraps copies.
-        return str(written.__globals__.get("__name__")).startswith("torchvision.") and not functions.replaced()
+        return str(written.__globals__.get("__name__")).startswith("torchvision.")
     if type(written) in _LISTS:
         return all(map(is_torchvisions, written))
     is_plain = _is_class_of_torchvision(type(written)) and not customized(written)
-    return is_plain and not functions.replaced() and all(map(is_torchvisions, _held(written)))
+    return is_plain and all(map(is_torchvisions, _held(written)))
 
 
 def _held(transform: Any) -> Iterator[Any]:

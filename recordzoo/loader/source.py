@@ -32,6 +32,7 @@ from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.geometry import IoUCropStep
 from recordzoo.loader.parts import Mix, NewNumbers, by_part
 from recordzoo.loader.plan import (
+    ITEMS,
     Action,
     Draws,
     Plan,
@@ -39,11 +40,10 @@ from recordzoo.loader.plan import (
     UnknownTransformError,
     Views,
     decide,
-    functions,
     is_v2,
-    items_of,
-    pictures,
+    replaced,
     size_after,
+    watch,
 )
 from recordzoo.loader.render import only_moves
 from recordzoo.loader.stores import (
@@ -61,6 +61,8 @@ try:
     from torchvision.tv_tensors._dataset_wrapper import VisionDatasetTVTensorWrapper as _Wrapper
 except ImportError:  # moved in other versions of torchvision
     _Wrapper = None
+else:
+    watch(_Wrapper, ITEMS)
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
 
@@ -163,8 +165,6 @@ def _read_all(transforms: list[Any]) -> JointPlan:
     parts: list[tuple[Step | None, Any]] = []
     for number, each in enumerate(transforms):
         try:
-            if replaced := functions.replaced():
-                raise UnknownTransformError(replaced)
             new = plan if type(each) in _OF_TARGETS and not customized(each) else _read(plan, each)
         except Exception as err:  # noqa: BLE001 - objects of any kind; what cannot be read is not known
             plan, rest = replace(plan, reason=why_unknown(err)), tuple(transforms[number:])
@@ -347,8 +347,8 @@ class Source:
 
     def __init__(self, dataset: Any) -> None:
         self.leaves: list[Leaf] = []
-        self.problem = ""
         self.kind = type(dataset).__name__
+        self.problem = replaced()
         self.locate = self._read(dataset)
         if self.problem:
             self.leaves = []
@@ -396,13 +396,12 @@ class Source:
 
 def leaf_of(dataset: Any) -> Leaf | str:
     """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
-    if replaced := pictures.replaced() or items_of(type(dataset)).replaced():
-        return replaced
     is_wrapped = _Wrapper is not None and isinstance(dataset, _Wrapper)  # by `wrap_dataset_for_transforms_v2`
     inner = dataset._dataset if is_wrapped else dataset
     if isinstance(inner, ZooDataset):
         found = inner.batch_source()
-        problem = found.problem if inner is dataset else makes_samples(dataset)
+        is_plain = inner is dataset and not _has_items_of_users(type(inner))
+        problem = found.problem if is_plain else makes_samples(dataset)
         if problem or found.selection is None:
             return joint_leaf(dataset, inner, found) or problem
         return image_leaf(dataset, Records(found.selection, is_gray=found.is_gray))
@@ -412,6 +411,12 @@ def leaf_of(dataset: Any) -> Leaf | str:
         return image_leaf(dataset, array)
     plain = meant if meant is not None else read_plain(dataset)
     return plain if isinstance(plain, str) else ImageLeaf(dataset, *plain)
+
+
+def _has_items_of_users(kind: type) -> bool:
+    """Whether a function of the user's makes the samples of a class of this package or a subclass."""
+    found = [getattr(getattr(kind, name), "__globals__", {}).get("__name__", "") for name in ITEMS]
+    return any(each.partition(".")[0] not in ("recordzoo", "torchvision") for each in found)
 
 
 def image_leaf(dataset: Any, store: SampleStore) -> ImageLeaf | str:
@@ -425,9 +430,7 @@ def joint_leaf(dataset: Any, inner: ZooDataset, found: BatchSource) -> JointLeaf
     """Return a leaf for a dataset of this package whose target is more than a label; None for any other."""
     if found.selection is None or not (found.is_of_pairs or found.is_apart):
         return None
-    # A user's own __getitem__ may do something after the transforms.
-    owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
-    if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision") or items_of(type(inner)).replaced():
+    if _has_items_of_users(type(inner)):  # which may do something after the transforms
         return None
     transforms = dataset.transforms
     if found.is_apart and dataset is inner:  # `transform` may have been assigned since the dataset was opened

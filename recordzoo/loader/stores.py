@@ -33,7 +33,7 @@ from recordzoo.images.decode import (
     turned,
 )
 from recordzoo.loader.epochs import Indices
-from recordzoo.loader.plan import items_of
+from recordzoo.loader.plan import ITEMS, watch
 from recordzoo.loader.render import Pixels, StoredShape
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
@@ -252,7 +252,7 @@ the labels, the dimensions that ``data`` may have, and whether each label is mad
 
 
 for _kind in (*_WITH_LOADER, *_OPENING, *_ARRAYS):
-    items_of(_kind)  # keeps the functions that are there now
+    watch(_kind, ITEMS)
 
 
 def read_kept_array(dataset: Any) -> Arrays | None:

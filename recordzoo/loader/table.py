@@ -35,12 +35,12 @@ from recordzoo.loader.plan import (
     UnknownTransformError,
     Views,
     between,
-    called_of,
-    functions,
     is_v2,
     refuse_other_dtype,
+    replaced,
     two,
     views_of,
+    watch,
     with_step,
 )
 
@@ -444,9 +444,6 @@ _OF_TIMM: dict[str, StepReader] = {
 
 _COMPOSES = (v1.Compose, v2.Compose)
 
-for _kind in (*_COMPOSES, *READERS, *CONTAINERS):
-    called_of(_kind)  # keeps the functions that are there now
-
 
 def read_views(transform: Transform | None, size: Size | None) -> Views:
     """Read a dataset's transform; None does nothing.
@@ -480,8 +477,6 @@ def read_plan(transform: Transform | None, size: Size | None = None) -> Plan:
 
 def _begun(plan: Plan, transforms: Sequence[Transform]) -> Plan:
     """Read transforms up to the first unknown one; record why it is unknown."""
-    if replaced := functions.replaced():
-        return replace(plan, reason=replaced)
     for each in transforms:
         try:
             plan = replace(read_one(plan, each), fused=(*plan.fused, each))
@@ -513,7 +508,9 @@ def read_one(plan: Plan, transform: Any) -> Plan:
     reader = _OF_TIMM.get(name, READERS.get(kind))
     if reader is None and kind not in CONTAINERS and kind not in _COMPOSES:
         raise UnknownTransformError(f"{name} is not one of those known here")
-    if change := customized(transform):
+    if name in _OF_TIMM:
+        watch(kind)
+    if change := customized(transform) or (replaced() if name in _OF_TIMM else ""):
         raise UnknownTransformError(change)
     if plan.is_image and not is_v2(transform):
         raise UnknownTransformError(
@@ -525,12 +522,12 @@ def read_one(plan: Plan, transform: Any) -> Plan:
 
 
 def customized(transform: Any) -> str:
-    """Say what a user changed on this object or its class: a replaced function or a hook; "" if nothing."""
-    if replaced := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
-        return f"its {replaced[0]} was replaced"
+    """Say what a user changed on this object: a replaced function or a hook; "" if nothing."""
+    if own := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
+        return f"its {own[0]} was replaced"
     hooks = [getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")]
     hooks += [getattr(module, name, None) for name in ("_global_forward_hooks", "_global_forward_pre_hooks")]
-    return "it has a hook" if any(hooks) else called_of(type(transform)).replaced()
+    return "it has a hook" if any(hooks) else ""
 
 
 def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
