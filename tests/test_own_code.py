@@ -495,7 +495,7 @@ def test_a_class_that_is_patched_is_not_torchvisions(tree: Path, monkeypatch: py
     dataset = ImageFolderRecord(tree, transform=T.Compose([UINT8, T.RandomRotation(3)]))
     assert THREADS in str(RecordLoader(dataset, 8))
     monkeypatch.setattr(T.RandomRotation, "get_params", staticmethod(lambda degrees: degrees[0]))
-    assert "workers: processes: RandomRotation" in str(RecordLoader(dataset, 8))
+    assert "workers: processes: ImageFolderRecord" in str(RecordLoader(dataset, 8))
 
 
 # Where processes cannot be started

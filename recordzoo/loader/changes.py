@@ -8,16 +8,15 @@ import itertools
 import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torchvision import transforms as v1
-from typing_extensions import override
 
 from recordzoo.loader.geometry import fill_of, mode_of
 from recordzoo.loader.plan import (
     Action,
+    DecidedStep,
     Draws,
     PixelOp,
     Size,
@@ -32,34 +31,6 @@ from recordzoo.loader.plan import (
     refuse_other_dtype,
     two,
 )
-
-
-@dataclass(frozen=True)
-class ChangeStep(Step):
-    """A transform that changes pixels, and not the size of the image.
-
-    Attributes:
-        decide: Returns the actions, from the size of an image and random numbers.
-        num_draws: Random numbers needed by `decide`.
-        parameters: v2's names for the first arguments of the change, if boxes and masks move with the image.
-    """
-
-    decide: Callable[[Size, Draws], list[Action]]
-    num_draws: int
-    moves: bool | None = False
-    parameters: tuple[str, ...] = ()
-    is_exact: bool = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return self.decide(size, draws)
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
-        for change in actions:
-            if isinstance(change, PixelOp):
-                return dict(zip(self.parameters, change.arguments, strict=False))
-        return None
 
 
 def sometimes(name: str, *attributes: str) -> StepReader:
@@ -81,7 +52,7 @@ def grayscale(transform: Any) -> Step:
 
 
 def _with_probability(probability: float, change: PixelOp) -> Step:
-    return ChangeStep(lambda size, draws: [change] if draws[0] < probability else [], 1)
+    return DecidedStep(lambda size, draws: [change] if draws[0] < probability else [], 1)
 
 
 _COLORS = ("brightness", "contrast", "saturation", "hue")
@@ -105,7 +76,7 @@ def jitter(transform: Any) -> Step:
                 found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
         return found
 
-    return ChangeStep(actions, 5)  # a factor per operation, then their order
+    return DecidedStep(actions, 5)  # a factor per operation, then their order
 
 
 @of_pictures
@@ -126,7 +97,7 @@ def distort(transform: Any) -> Step:
         return [*found]
 
     # Decision and factor of each, the place of contrast, decision and order of the channels.
-    return ChangeStep(actions, 11)
+    return DecidedStep(actions, 11)
 
 
 _ORDERS = list(itertools.permutations(range(3)))
@@ -145,7 +116,12 @@ def blur(transform: Any) -> Step:
         sigma = between(*sigmas, draws[0])
         return [PixelOp("blur", (width, height, sigma, sigma))]
 
-    return ChangeStep(actions, 1, is_exact=False)
+    return DecidedStep(actions, 1, is_exact=False)
+
+
+def _named(*names: str) -> Callable[[PixelOp, Size], dict[str, Any]]:
+    """Return the first arguments of a change under v2's names."""
+    return lambda change, size: dict(zip(names, change.arguments, strict=False))
 
 
 _AFFINE_DRAWS = 6  # angle, translations, scale, shears
@@ -167,7 +143,7 @@ def random_affine(transform: Any) -> Step:
         sheared = [between(*shear_x, draws[4]), between(*shear_y, draws[5])]
         return [PixelOp("affine", (*turned, sheared, mode, fill, center))]
 
-    return ChangeStep(actions, _AFFINE_DRAWS, moves=True, parameters=("angle", "translate", "scale", "shear"))
+    return DecidedStep(actions, _AFFINE_DRAWS, moves=True, params_of=_named("angle", "translate", "scale", "shear"))
 
 
 @of_pictures
@@ -180,7 +156,7 @@ def random_rotation(transform: Any) -> Step:
     def actions(size: Size, draws: Draws) -> list[Action]:
         return [PixelOp("rotate", (between(*degrees, draws[0]), mode, fill, center))]
 
-    return ChangeStep(actions, _AFFINE_DRAWS, moves=True, parameters=("angle",))
+    return DecidedStep(actions, _AFFINE_DRAWS, moves=True, params_of=_named("angle"))
 
 
 @of_pictures
@@ -203,7 +179,7 @@ def random_perspective(transform: Any) -> Step:
         return [PixelOp("perspective", (coefficients(starts, ends), mode, fill))]
 
     # The decision, then x and y of each corner.
-    return ChangeStep(actions, 9, moves=True, parameters=("coefficients",))
+    return DecidedStep(actions, 9, moves=True, params_of=_named("coefficients"))
 
 
 def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]) -> list[float]:
@@ -261,7 +237,7 @@ def _some_of(inner: Inner, choose: Callable[[Draws], Sequence[int]], num_choosin
 
     every = [step for steps in inner for step in steps]
     is_exact = all(step.is_exact for step in every)
-    return ChangeStep(actions, num_choosing + num_draws(every), moves=None, is_exact=is_exact)
+    return DecidedStep(actions, num_choosing + num_draws(every), moves=None, is_exact=is_exact)
 
 
 Space = Mapping[str, tuple[Sequence[float], bool]]
@@ -290,7 +266,7 @@ def _automatic(
             found += named_changes(name, _signed(space[name], place, draw), mode, fill)
         return found
 
-    return ChangeStep(actions, num_choosing, moves=None)
+    return DecidedStep(actions, num_choosing, moves=None)
 
 
 def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -> float:

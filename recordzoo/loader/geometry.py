@@ -1,4 +1,4 @@
-"""Read torchvision's transforms that move pixels. Each step stands before the functions that read its transform."""
+"""Read torchvision's transforms that move pixels. Steps with a class of their own stand before these functions."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,6 +22,7 @@ from recordzoo.loader.plan import (
     Action,
     Arithmetic,
     Crop,
+    DecidedMove,
     Draws,
     Flip,
     Move,
@@ -111,38 +112,6 @@ class RandomResizedCropStep(MoveToSize):
         return Crop((height - h) // 2, (width - w) // 2, h, w)
 
 
-@dataclass(frozen=True)
-class ResizeStep(Move):
-    """A resize: `Resize`, `ScaleJitter`, `RandomShortestSize` or `RandomResize`; timm's `ResizeKeepRatio`.
-
-    Attributes:
-        choose: The size of an image, and random numbers -> the size of the result.
-        num_draws: Random numbers needed by `choose`.
-        size: The size of all results; None if it differs between images.
-    """
-
-    choose: Callable[[Size, Draws], Size]
-    resampling: Resampling
-    num_draws: int = 1
-    size: Size | None = None
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Resize(*self.choose(size, draws), self.resampling)]
-
-    @override
-    def output(self, size: Size | None) -> Size | None:
-        if self.size is not None or size is None or self.num_draws:
-            return self.size
-        return self.choose(size, ())
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
-        (resized,) = actions
-        assert isinstance(resized, Resize)
-        return {"size": [resized.height, resized.width]}
-
-
 def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
     """Return the size of the result of `Resize`: height and width are wanted, or the shorter side."""
     if len(wanted) == 2:
@@ -153,18 +122,6 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
     if longest is not None and new_long > longest:
         new_short, new_long = int(longest * new_short / new_long), longest
     return (new_long, new_short) if width <= height else (new_short, new_long)
-
-
-@dataclass(frozen=True)
-class CenterCropStep(MoveToSize):
-    """`CenterCrop`; an image that is too small gets borders of a color."""
-
-    fill: Color = BLACK
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        (top, height), (left, width) = map(_centered, size, self.size)
-        return [Crop(top, left, height, width, self.fill)]
 
 
 @dataclass(frozen=True)
@@ -209,59 +166,6 @@ class RandomCropStep(MoveToSize):
         box = _box(actions[0])
         padded = {"top": box["top"] + top, "left": box["left"] + left, "padding": [left, top, right, bottom]}
         return {**box, **padded, "needs_pad": any((left, top, right, bottom)), "needs_crop": True}
-
-
-@dataclass(frozen=True)
-class PadStep(Move):
-    """`Pad`.
-
-    Attributes:
-        padding: Left, top, right, bottom.
-        fill: The color of the padding.
-    """
-
-    padding: Padding
-    fill: Color = BLACK
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Crop(-self.padding[1], -self.padding[0], *padded(size, self.padding), self.fill)]
-
-    @override
-    def output(self, size: Size | None) -> Size | None:
-        return size and padded(size, self.padding)
-
-
-@dataclass(frozen=True)
-class ZoomOutStep(Move):
-    """`RandomZoomOut`: padding up to a multiple of the size.
-
-    Attributes:
-        factors: The smallest and the largest multiple.
-        fill: The color of the padding.
-    """
-
-    probability: float
-    factors: tuple[float, float]
-    fill: Color
-
-    num_draws = 4
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        if draws[0] >= self.probability:
-            return []
-        factor = between(*self.factors, draws[1])
-        height, width = int(size[0] * factor), int(size[1] * factor)
-        return [Crop(-int((height - size[0]) * draws[2]), -int((width - size[1]) * draws[3]), height, width, self.fill)]
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
-        for crop in actions:
-            assert isinstance(crop, Crop)
-            right, bottom = crop.width + crop.left - size[1], crop.height + crop.top - size[0]
-            return {"padding": [-crop.left, -crop.top, right, bottom]}
-        return None
 
 
 @dataclass(frozen=True)
@@ -358,13 +262,23 @@ def resize(plan: Plan, transform: Any) -> Plan:
         raise UnknownTransformError("size and max_size contradict each other")  # torchvision raises when called
     wanted, longest = tuple(size), transform.max_size
     fixed = (wanted[0], wanted[1]) if len(wanted) == 2 else None
-    return _with_resize(plan, transform, lambda size, draws: resized(wanted, longest, size), num_draws=0, size=fixed)
+
+    def choose(size: Size, draws: Draws) -> Size:
+        return resized(wanted, longest, size)
+
+    return _with_resize(plan, transform, choose, 0, lambda size: fixed or (size and choose(size, ())))
 
 
 def center_crop(plan: Plan, transform: Any) -> Plan:
     """Read `CenterCrop`; timm's has a fill."""
     fill = _color_of_padding(plan, transform) if hasattr(transform, "fill") else BLACK
-    return _before_float(plan, CenterCropStep(_pair(transform.size), fill))
+    wanted = _pair(transform.size)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        (top, height), (left, width) = map(_centered, size, wanted)
+        return [Crop(top, left, height, width, fill)]
+
+    return _before_float(plan, DecidedMove(actions, result=lambda size: wanted))
 
 
 def random_crop(plan: Plan, transform: Any) -> Plan:
@@ -392,14 +306,30 @@ def vertical_flip(plan: Plan, transform: Any) -> Plan:
 
 def pad(plan: Plan, transform: Any) -> Plan:
     """Read `Pad`."""
-    padding = _padding(transform.padding, type(transform))
-    return _before_float(plan, PadStep(padding, _color_of_padding(plan, transform)))
+    padding, fill = _padding(transform.padding, type(transform)), _color_of_padding(plan, transform)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        return [Crop(-padding[1], -padding[0], *padded(size, padding), fill)]
+
+    return _before_float(plan, DecidedMove(actions, result=lambda size: size and padded(size, padding)))
 
 
 def zoom_out(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomZoomOut`."""
-    low, high = map(float, transform.side_range)
-    return _before_float(plan, ZoomOutStep(float(transform.p), (low, high), _color(plan, transform)))
+    """Read `RandomZoomOut`: padding up to a multiple of the size."""
+    probability, (low, high), fill = float(transform.p), map(float, transform.side_range), _color(plan, transform)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        if draws[0] >= probability:
+            return []
+        factor = between(low, high, draws[1])
+        height, width = int(size[0] * factor), int(size[1] * factor)
+        return [Crop(-int((height - size[0]) * draws[2]), -int((width - size[1]) * draws[3]), height, width, fill)]
+
+    def params(crop: Crop, size: Size) -> dict[str, Any]:
+        right, bottom = crop.width + crop.left - size[1], crop.height + crop.top - size[0]
+        return {"padding": [-crop.left, -crop.top, right, bottom]}
+
+    return _before_float(plan, DecidedMove(actions, 4, params_of=params))
 
 
 def scale_jitter(plan: Plan, transform: Any) -> Plan:
@@ -455,10 +385,21 @@ def keep_ratio(plan: Plan, transform: Any) -> Plan:
 
 
 def _with_resize(
-    plan: Plan, transform: Any, choose: Callable[[Size, Draws], Size], *, num_draws: int = 1, size: Size | None = None
+    plan: Plan,
+    transform: Any,
+    choose: Callable[[Size, Draws], Size],
+    num_draws: int = 1,
+    result: Callable[[Size | None], Size | None] = lambda size: None,
 ) -> Plan:
     resampling = _resampling(plan, transform, transform.interpolation)
-    return _before_float(plan, ResizeStep(choose, resampling, num_draws, size))
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        return [Resize(*choose(size, draws), resampling)]
+
+    def params(done: Resize, size: Size) -> dict[str, Any]:
+        return {"size": [done.height, done.width]}
+
+    return _before_float(plan, DecidedMove(actions, num_draws, result=result, params_of=params))
 
 
 def iou_crop(plan: Plan, transform: Any) -> Plan:

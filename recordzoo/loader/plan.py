@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils.data import ConcatDataset, Subset
 from torchvision.datasets import folder
 from torchvision.transforms import v2
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import ArrayFrame, Frame
@@ -48,6 +49,10 @@ class Crop:
     def is_inside(self, size: Size) -> bool:
         """Whether the box lies within an image of this height and width."""
         return min(self.top, self.left) >= 0 and self.top + self.height <= size[0] and self.left + self.width <= size[1]
+
+    def contains(self, size: Size) -> bool:
+        """Whether an image of this height and width lies within the box."""
+        return max(self.top, self.left) <= 0 and self.top + self.height >= size[0] and self.left + self.width >= size[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,44 @@ class Move(Step):
     """A step that moves pixels by whole pixels, or resizes; boxes and masks move, too."""
 
     keeps_size = False
-    moves = True
+    moves: bool | None = True
+
+
+@dataclass(frozen=True)
+class DecidedStep(Step):
+    """A step made of functions.
+
+    Attributes:
+        decide: Returns the actions, from the size of an image and random numbers.
+        num_draws: Random numbers needed by `decide`.
+        params_of: Returns `Step.params` from the first action and the size of the image.
+    """
+
+    decide: Callable[[Size, Draws], list[Action]]
+    num_draws: int = 0
+    moves: bool | None = False
+    is_exact: bool = True
+    params_of: Callable[[Any, Size], dict[str, Any]] = lambda action, size: {}
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        return self.decide(size, draws)
+
+    @override
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
+        return self.params_of(actions[0], size) if actions else None
+
+
+@dataclass(frozen=True)
+class DecidedMove(DecidedStep, Move):
+    """A `Move` made of functions; `result` is `Step.output`."""
+
+    moves: bool | None = True
+    result: Callable[[Size | None], Size | None] = lambda size: None
+
+    @override
+    def output(self, size: Size | None) -> Size | None:
+        return self.result(size)
 
 
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:

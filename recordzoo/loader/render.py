@@ -32,7 +32,7 @@ from recordzoo.loader.compiled import (
     compiled_now,
     job_of,
 )
-from recordzoo.loader.geometry import BLACK, CenterCropStep, PadStep, RandomCropStep, RandomFlipStep
+from recordzoo.loader.geometry import BLACK, RandomCropStep, RandomFlipStep
 from recordzoo.loader.plan import (
     Action,
     Arithmetic,
@@ -54,8 +54,6 @@ PRECISIONS = ("exact", "fast")
 
 _MOST_MOVED_BYTES = 1 << 15
 """Size of the largest image for `MovedWriter`: copying the stored pixels of larger ones takes longer than it saves."""
-
-_CROPS = (CenterCropStep, PadStep, RandomCropStep)
 
 
 def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
@@ -437,13 +435,19 @@ def only_moves(plan: Plan, shape: StoredShape) -> bool:
     """Whether a plan makes tensors and only crops and flips these images, so that `MovedWriter` can do it."""
     if not plan.is_whole or plan.size is None or shape.channels * shape.height * shape.width > _MOST_MOVED_BYTES:
         return False
-    if not all(isinstance(step, (RandomFlipStep, *_CROPS)) for step in plan.steps):
-        return False
-    crops = [step for step in plan.steps if isinstance(step, _CROPS)]
-    if not all(isinstance(step, PadStep) for step in crops[:-1]):
-        return False  # what a crop cut off must not come back
-    if any(getattr(step, "fill", BLACK) != BLACK for step in crops):
-        return False
+    size, is_cut = (shape.height, shape.width), False
+    for step in plan.steps:
+        if isinstance(step, RandomFlipStep):
+            continue
+        if isinstance(step, RandomCropStep):
+            fill, cuts = step.fill, True
+        elif not step.num_draws and isinstance(crop := next(iter(step.actions(size, ())), None), Crop):
+            fill, cuts = crop.fill, not crop.contains(size)
+        else:
+            return False
+        if is_cut or fill != BLACK:
+            return False  # what a crop cut off must not come back
+        is_cut, size = cuts, step.output(size) or size
     means = [transform.mean for transform in plan.fused if hasattr(transform, "mean")]
     return shape.channels == 3 or all(np.size(mean) == 1 for mean in means)  # torchvision refuses three for one channel
 

@@ -19,10 +19,11 @@ from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, functional, v2
 
 from recordzoo.loader import changes, geometry
-from recordzoo.loader.changes import ChangeStep, ContainerReader, sometimes
+from recordzoo.loader.changes import ContainerReader, sometimes
 from recordzoo.loader.plan import (
     ATTEMPTS,
     Action,
+    DecidedStep,
     Draws,
     Erase,
     Operation,
@@ -95,7 +96,7 @@ def _with_boxes(
                 return [Erase(top, left, h, w, values)]
         return []
 
-    return with_step(plan, ChangeStep(actions, num_draws), erases=True)
+    return with_step(plan, DecidedStep(actions, num_draws), erases=True)
 
 
 def identity(plan: Plan, transform: Any) -> Plan:
