@@ -30,7 +30,7 @@ from torchvision.transforms.v2 import functional
 from recordzoo.base import settings
 from recordzoo.base.process import BACKGROUND, Once
 from recordzoo.base.progress import is_terminal
-from recordzoo.loader.plan import Arithmetic, Erase, PixelOp, Size
+from recordzoo.loader.plan import Arithmetic, PixelOp, Size
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
 from recordzoo.records.arrays import AnyArray
 
@@ -353,11 +353,6 @@ class Compiled:
         rows = np.array(places, np.int64)
         _call(self._run.change, images, rows, *size, operations, values, out, is_last)
 
-    def erase(self, erased: Sequence[tuple[int, Erase]], out: AnyArray, size: Size, *, is_last: bool) -> None:
-        """Erase boxes of rows of a batch, each with the number of its row; the rest as `change`."""
-        boxes = [(place, box.top, box.left, box.height, box.width, box.values) for place, box in erased]
-        _call(self._run.erase, np.array(boxes, self._run.ERASURE), out, *size, is_last)
-
     def _resamples_like(self, like: Arithmetic, height: int, width: int, new_height: int, new_width: int) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
         picture = Image.fromarray(pixels)
@@ -376,7 +371,6 @@ class Compiled:
         found = frozenset(name for name in PIXEL_OPS if self._changes_like_torchvision(name))
         values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
         self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
-        self.erase([], out, (1, 1), is_last=False)
         self.exact_changes = found
 
     def _changes_like_torchvision(self, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Render opened images, with their actions, to rows of a batch: many in one call of compiled code.
 
-The first call does crop, resize, crop, flip, in this order; a second one changes colors; a third one erases boxes.
-`render` handles any other sequence.
+The first call does crop, resize, crop, flip, in this order; a second one changes colors. `render` handles any other
+sequence; `erase` erases boxes of the finished values.
 
 At the end, small images that are stored as pixels. For an image of 32 x 32, Python's work takes longer than the pixels:
 the crops and flips of all images of a piece are decided by a few operations on arrays, and one call of compiled code
@@ -61,7 +61,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
 
     Args:
         frame: The image. If it is cropped first, only that part is decoded.
-        actions: The actions, in this order, except `Erase`: see `erase_`.
+        actions: The actions, in this order, except `Erase`: see `erase`.
         precision: "exact": torchvision's own results. "fast": an image that shrinks to half (a quarter, an eighth) or
             less is decoded at that size, and without numba torch resamples instead of Pillow.
 
@@ -83,13 +83,12 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
     return image
 
 
-def erase_(values: torch.Tensor, actions: Sequence[Action]) -> torch.Tensor:
-    """Erase boxes of a finished image, [3, H, W], in place, and return it."""
+def erase(values: NDArray[np.float32], actions: Sequence[Action]) -> None:
+    """Erase boxes of a finished image, [3, H, W]."""
     for action in actions:
         if isinstance(action, Erase):
             box = values[:, action.top : action.top + action.height, action.left : action.left + action.width]
-            box.copy_(torch.tensor(action.values)[:, None, None])
-    return values
+            box[:] = np.array(action.values, np.float32)[:, None, None]
 
 
 def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> tuple[torch.Tensor, int]:
@@ -223,19 +222,17 @@ class Shape(NamedTuple):
     window: Crop | None  # a crop of the resized image
     flip: int  # 1: left and right; 2: top and bottom; 3: both
     changes: list[PixelOp]
-    erased: list[Erase]
 
 
 def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
-    """Convert the actions on an image of a size to a `Shape`; None if they do not fit."""
+    """Convert the actions on an image of a size, except `Erase`, to a `Shape`; None if they do not fit."""
     crop = resize = window = None
     flip = 0
     changes: list[PixelOp] = []
-    erased: list[Erase] = []
     for action in actions:
         if isinstance(action, Erase):
-            erased.append(action)
-        elif isinstance(action, PixelOp):
+            continue
+        if isinstance(action, PixelOp):
             changes.append(action)
         elif isinstance(action, Flip):
             if changes:
@@ -254,7 +251,7 @@ def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resize]
         else:
             resize = action
             size = action.height, action.width
-    return Shape(crop, resize, window, flip, changes, erased)
+    return Shape(crop, resize, window, flip, changes)
 
 
 def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> tuple[Span, int]:
@@ -274,11 +271,10 @@ def _values_of(pointwise: Pointwise | None) -> Any:  # Any: of either dtype
 
 
 class _Work(NamedTuple):
-    """What compiled code does for an image: its job for `Compiled.render`, then changes, then boxes to erase."""
+    """What compiled code does for an image: its job for `Compiled.render`, then changes."""
 
     job: tuple[Any, ...]
     changes: list[CompiledOp]
-    erased: list[Erase]
 
 
 class RowRenderer:
@@ -324,11 +320,11 @@ class RowRenderer:
     def _work(self, frame: Frame, actions: list[Action], place: int) -> _Work | None:
         """Return what compiled code does for an image, if it can do all of it."""
         shape = shape_of(actions, (frame.height, frame.width), self._resamples)
-        if shape is None or (shape.erased and self._compiled.exact_changes is None):
+        if shape is None:
             return None
         changes = forms_of(self._compiled, shape.changes, (self._height, self._width), self._precision)
         job = None if changes is None else self._job(frame, shape, place)
-        return None if changes is None or job is None else _Work(job, changes, shape.erased)
+        return None if changes is None or job is None else _Work(job, changes)
 
     def _render(self, work: dict[int, _Work], rows: torch.Tensor) -> list[int]:
         """Make images into rows of their numbers; return the numbers of those that could not be decoded."""
@@ -336,15 +332,12 @@ class RowRenderer:
         out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
         size = self._height, self._width
         jobs, changes = [each.job for each in work.values()], [each.changes for each in work.values()]
-        erased = [(number, box) for number, each in work.items() for box in each.erased]
         if not any(changes):
             failed = self._compiled.render(jobs, self._decompress, size, self._values, out, is_last=is_last)
         else:
             made = self._scratch(len(rows), out.shape[1])
             failed = self._compiled.render(jobs, self._decompress, size, BYTES, made, is_last=True)
             self._compiled.change(made, list(work), size, changes, self._values, out, is_last=is_last)
-        if erased:
-            self._compiled.erase(erased, out, size, is_last=is_last)
         return failed
 
     def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:

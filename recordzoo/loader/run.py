@@ -361,19 +361,6 @@ def render(jobs, function, height, width, values, out, is_last, order):
 OPERATION = np.dtype([("image", np.int64), ("number", np.int64), ("numbers", np.float64, 10)], align=True)
 """An operation on an image: the image's number, the operation's place in `NAMES`, and the operation's own numbers."""
 
-ERASURE = np.dtype(
-    [
-        ("image", np.int64),
-        ("top", np.int64),
-        ("left", np.int64),
-        ("height", np.int64),
-        ("width", np.int64),
-        ("values", np.float32, 3),
-    ],
-    align=True,
-)
-"""A box of an image to fill with one value for each channel."""
-
 
 @compiled
 def _change(number, source, target, numbers):
@@ -443,20 +430,6 @@ def change(images, places, height, width, operations, values, out, is_last):
         rows = first.view(np.uint8)
         for y in range(height):
             write_row(rows[y], width, y, values, out[places[number]], is_last)
-
-
-@compiled
-def erase(erasures, out, height, width, is_last):
-    """Fill boxes of images with one value for each channel; a box's `image` is a row of `out`."""
-    for i in range(len(erasures)):
-        box, image = erasures[i], out[erasures[i].image]
-        for c in range(3):
-            for y in range(box.top, box.top + box.height):
-                for x in range(box.left, box.left + box.width):
-                    if is_last:
-                        image[3 * (y * width + x) + c] = box.values[c]
-                    else:
-                        image[c * height * width + y * width + x] = box.values[c]
 
 
 @compiled

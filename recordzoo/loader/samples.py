@@ -33,7 +33,7 @@ from recordzoo.loader.making import (
 )
 from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Move, Plan, Pointwise, Size, Transform
-from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase_, to_picture
+from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase, to_picture
 from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
 
@@ -125,7 +125,9 @@ class RowWriter:
 
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
         self._size, self._precision, self._pointwise = size, precision, pointwise
-        self._changes = not all(isinstance(step, Move) for step in plan.steps)
+        self._erases = plan.erases  # in its last step
+        steps = plan.steps[:-1] if plan.erases else plan.steps
+        self._changes = not all(isinstance(step, Move) for step in steps)
         waits = precision == "fast" or not plan.is_exact  # otherwise Pillow gives the same pixels until then
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
@@ -148,7 +150,9 @@ class RowWriter:
             rows[number].copy_(images[number].render(self._precision))
             if self._pointwise is not None:
                 self._pointwise.apply_(rows[number])
-                erase_(rows[number], images[number].actions)
+        if self._erases:
+            for row, image in zip(rows.numpy(), images, strict=True):
+                erase(row, image.actions)
 
 
 class RowMaker(Maker):
@@ -416,7 +420,9 @@ class SampleMaker(Maker):
     def _finished(self, image: Opened) -> torch.Tensor:
         """Make one image of any size, contiguous [3, H, W]."""
         made = with_values(image.plan, image.render(self.options.precision).contiguous())
-        return erase_(made, image.actions)
+        if image.plan.erases:
+            erase(made.numpy(), image.actions)
+        return made
 
     def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
         pictures = [to_picture(each) for each in self._pixels(opened)]
