@@ -82,7 +82,7 @@ class RecordZooError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), self.__dict__.get("details", {}))
+        return _rebuild, (type(self), str(self), self.__dict__.get("details", {})), self.__dict__  # with its notes
 
 
 def _rebuild(kind: type[RecordZooError], text: str, details: dict[str, Any]) -> RecordZooError:

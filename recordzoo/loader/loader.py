@@ -24,12 +24,12 @@ from recordzoo.loader.frameworks import FrameworkLoader, Ranks
 from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting, Iteration, OnDevice, Unbegun
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
 from recordzoo.loader.order import hash_key, truth_value, whole_number
-from recordzoo.loader.parts import Mix, leaves_of
+from recordzoo.loader.parts import Mix
 from recordzoo.loader.placement import Placement, batch_lines, place, sample_lines, warn
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, Seed, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
-from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made, explained
+from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
 
@@ -349,13 +349,7 @@ class RecordLoader(FrameworkLoader):
     def _why_no_processes(self, err: Exception) -> str:
         """Say why worker processes cannot be started or used: in the log, or as an error if they were asked for."""
         self._processes = None
-        objects = {"collate_fn": self.collate_fn, "batch_transform": self.batch_transform}
-        objects["worker_init_fn"] = self._worker_init_fn
-        for leaf in leaves_of(self.dataset):
-            kind = type(leaf).__name__
-            objects |= {f"{kind}.{name}": value for name, value in getattr(leaf, "__dict__", {}).items()}
-            objects[kind] = leaf
-        why = f"worker processes cannot be used: {explained(err, objects)}"
+        why = f"worker processes cannot be used: {type(err).__name__}: {err}"
         cures = ["Pass num_workers=0 to run it in this process"]
         if can_fork() and not are_forked(self.multiprocessing_context):
             cures.append('multiprocessing_context="fork" for processes that are copies of this one')

@@ -21,7 +21,6 @@ from typing_extensions import override
 
 from recordzoo.base.files import positions_of_open, reopen_at
 from recordzoo.base.process import Background, at_fork
-from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted, read_keys
 from recordzoo.loader.iteration import BatchIterator, Home, late
@@ -33,7 +32,6 @@ from recordzoo.loader.samples import maker_of
 
 _SMALL_BYTES = 64 << 10
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
-_SHOWN = 80  # columns of an object's text in a message
 
 _CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization error")
 """Texts of torch's errors in a process forked from one in which CUDA is in use."""
@@ -65,19 +63,11 @@ class _Failed:
 
     Attributes:
         error: The exception.
-        notes: Its notes: not every class pickles them.
         is_of_processes: Whether the code may be right in the calling process.
     """
 
     error: Exception
-    notes: list[str]
     is_of_processes: bool
-
-    def error_with_notes(self) -> Exception:
-        """Return the error, with all notes."""
-        for note in self.notes[len(getattr(self.error, "__notes__", ())) :]:
-            self.error.add_note(note)
-        return self.error
 
 
 class Tasks:
@@ -179,7 +169,7 @@ class Workplace:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
                 raise
-            return _Failed(err, list(err.__notes__), self._may_be_of_processes(err))
+            return _Failed(err, self._may_be_of_processes(err))
 
     def _may_be_of_processes(self, err: Exception) -> bool:
         """Whether the code may be right in the calling process: the worker cannot load it, or CUDA is in use there."""
@@ -270,14 +260,13 @@ class ProcessIteration(BatchIterator):
             raise
         if not isinstance(batch, _Failed):
             return batch, self._tasks.taken()
-        error = batch.error_with_notes()
         if not batch.is_of_processes:
             self._tasks.taken()
-            raise error
+            raise batch.error
         self._is_kept = False
         self.close()
         self._loader.is_broken = True
-        self._instead = self._make_instead(error, self._tasks.left())
+        self._instead = self._make_instead(batch.error, self._tasks.left())
         return self._instead.take()
 
     def close(self) -> None:
@@ -332,23 +321,6 @@ at_fork(in_child=_leave_all_to_parent)
 def as_made(batch: Any) -> Any:
     """Return a batch unchanged: the `collate_fn` of torch's `DataLoader`, whose samples are batches here."""
     return batch
-
-
-def explained(err: Exception, objects: dict[str, Any]) -> str:
-    """Say why worker processes cannot be started or used; of an object that cannot be pickled, which one it is.
-
-    Args:
-        err: The exception of starting them, or of the first one.
-        objects: What is sent to them, by name; the smallest first.
-    """
-    for name, each in objects.items():
-        try:
-            ForkingPickler.dumps(each)
-        except Exception as found:  # noqa: BLE001 - pickle calls methods of the user's classes
-            if (type(found), str(found)) == (type(err), str(err)):
-                text = shorten(" ".join(repr(each).split()), _SHOWN)
-                return f"{name} {text} cannot be pickled ({type(err).__name__}: {err})"
-    return f"{type(err).__name__}: {err}"
 
 
 def _is_picklable(err: Exception) -> bool:
