@@ -76,7 +76,7 @@ def test_pillow_first_then_compiled_code_with_the_same_batches(tree: Path, tmp_p
     code = """
 made = loader(JITTER)
 first, was_there = epoch(JITTER), is_switched()
-before = "until the compiled code is ready" in str(made)
+before = "the compiled code is not ready" in str(made)
 while not is_switched():
     list(made)
 after = "compiled code (numba)" in str(made)

@@ -46,7 +46,7 @@ def test_what_is_not_fused_and_why(tree: Path) -> None:
     ]
     assert draws.startswith("what is not fused draws random numbers from the generators of its process")
     assert lines(dataset, collate_fn=list)[-1] == (
-        "workers: threads: of your own code there is only collate_fn <class 'list'>, which one more thread runs"
+        "workers: threads: of your own code there is only collate_fn list, which one more thread runs"
     )
     chain = [v1.Resize((30, 30)), v1.Lambda(lambda image: image), v1.CenterCrop(24), v1.ToTensor()]
     said = lines(ImageFolderRecord(tree, transform=v1.Compose(chain)))
@@ -57,12 +57,10 @@ def test_several_datasets_views_and_what_else_is_said(tree: Path) -> None:
     one = ImageFolderRecord(tree, transform=FIXED)
     other = ImageFolderRecord(tree, transform=MultiView([FIXED, v1.Compose([UINT8, v1.Lambda(id)])]))
     said = lines(ConcatDataset([one, other]))
-    assert said[2] == f"dataset 0: ImageFolderRecord at {one.records_path}"
-    assert said.index(f"dataset 1: ImageFolderRecord at {other.records_path}") == 7
+    assert said[2] == "dataset 0: ImageFolderRecord"
+    assert said.index("dataset 1: ImageFolderRecord") == 7
     assert sum(line.startswith("view ") for line in said) == 2
-    assert any(line.startswith("fast: decoded at half the size") for line in lines(one, precision="fast"))
     whole = ImageFolderRecord(tree, transform=v1.ToTensor(), target_transform=float)
-    assert any(line.startswith("images may differ in size") for line in lines(whole))
     assert any(line.startswith("not fused: target_transform <class 'float'>") for line in lines(whole))
     assert lines(Samples("small"))[0] == (
         "not fused: Samples makes its samples itself; each sample is taken from Samples, as it gives it"

@@ -469,7 +469,7 @@ THREADS = "workers: threads: what is not fused is torchvision's own code"
         (T.RandomApply(torch.nn.ModuleList([T.ElasticTransform()])), THREADS),
         (v2.RandomChoice([v2.RandomZoomOut(), v2.RandomIoUCrop()]), THREADS),
         (T.Lambda(T.functional.hflip), THREADS),
-        (T.Lambda(lambda image: image), "workers: processes: Lambda() is your own code"),
+        (T.Lambda(lambda image: image), "workers: processes: Lambda is your own code"),
         (T.RandomOrder([T.Compose([T.RandomApply([Turned(3)])])]), "workers: processes: RandomOrder"),
         (patched(), "workers: processes: RandomRotation"),
         (torch.nn.Dropout(), "workers: processes: Dropout"),

@@ -25,7 +25,7 @@ from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting,
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
 from recordzoo.loader.order import hash_key, truth_value, whole_number
 from recordzoo.loader.parts import Mix
-from recordzoo.loader.placement import Placement, batch_lines, place, sample_lines, warn
+from recordzoo.loader.placement import Placement, place, sample_lines, warn
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, Seed, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
@@ -396,7 +396,7 @@ class RecordLoader(FrameworkLoader):
     def explain(self) -> str:
         """Describe which transforms run in the loader, which run as written, where, and why; like `print(loader)`."""
         maker = maker_of(batch_options(self))
-        lines = [repr(self), *sample_lines(self.dataset, maker.source, self.precision), *batch_lines(maker)]
+        lines = [repr(self), *sample_lines(maker)]
         try:
             placement = self._placement(maker)
             chosen = f"{_PLACES[placement.where]}: {placement.why}"

@@ -2,13 +2,10 @@
 
 import logging
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal, NamedTuple
 
-import PIL
 from torch import nn
 
 from recordzoo.base.settings import how_to_install, together
@@ -17,8 +14,8 @@ from recordzoo.images.decode import decoders
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.compiled import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.loader.making import BatchOptions, Maker
-from recordzoo.loader.plan import Plan, replaced
-from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
+from recordzoo.loader.plan import replaced
+from recordzoo.loader.source import JointLeaf, Source
 from recordzoo.loader.stores import Own
 from recordzoo.loader.table import customized
 
@@ -30,49 +27,22 @@ _LISTS = (nn.ModuleList, nn.Sequential)
 """Classes of torch in which people give transforms to torchvision's containers."""
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where the batches of a loader are made.
+class Placement(NamedTuple):
+    """Where the batches of a loader are made, and why.
 
     Attributes:
         where: "caller": in the thread that takes the batches, when it takes them.
-        reason: The reason; "{}" stands for the names of `code`.
-        code: What is the reason.
     """
 
     where: Literal["threads", "processes", "caller"]
-    reason: str
-    code: tuple["Code", ...] = ()
-
-    @property
-    def why(self) -> str:
-        """The reason, for `print(loader)`."""
-        names = ", ".join(each.name for each in self.code)
-        return self.reason.replace("{}", names) if names else self.reason
+    why: str
 
 
 class Code(NamedTuple):
-    """Something that runs as written.
+    """Something that runs as written: its name for messages, and whether threads may share what it keeps."""
 
-    Attributes:
-        written: The object; of a dataset, the name of its class.
-        is_safe: Whether threads may share what it keeps.
-        kind: What it is, if that is not clear from the object.
-    """
-
-    written: Any
+    name: str
     is_safe: bool
-    kind: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its name for messages. Only they ask: an object's `repr` is the user's code."""
-        if isinstance(self.written, str):
-            return self.written
-        try:
-            return self.kind + " ".join(repr(self.written).split())
-        except Exception:  # noqa: BLE001 - whatever the user's repr raises
-            return self.kind + type(self.written).__name__
 
 
 def place(
@@ -97,17 +67,17 @@ def place(
                 f"deterministic=True: {seeded[0].name} is not compiled; workers='threads' would seed the generators "
                 "that your own code draws from. Pass workers='auto', or leave deterministic out."
             )
-        return Placement("processes", "deterministic, and {} is not compiled", (seeded[0],))
+        return Placement("processes", f"deterministic, and {seeded[0].name} is not compiled")
     if workers == "processes":
         return Placement("processes", "as asked")
     if not written:
         return Placement("threads", "all is fused")
     if workers == "threads":
         return Placement("threads", "as asked")
-    if own := [each for each in of_samples if not each.is_safe]:
-        return Placement("processes", "{} is your own code: each process runs its copy, as in DataLoader", (own[0],))
-    if own := [each for each in of_batches if not each.is_safe]:
-        return Placement("threads", "of your own code there is only {}, which one more thread runs", tuple(own))
+    if own := [each.name for each in of_samples if not each.is_safe]:
+        return Placement("processes", f"{own[0]} is your own code: each process runs its copy, as in DataLoader")
+    if own := [each.name for each in of_batches if not each.is_safe]:
+        return Placement("threads", f"of your own code there is only {', '.join(own)}, which one more thread runs")
     return Placement("threads", "what is not fused is torchvision's own code")
 
 
@@ -147,7 +117,9 @@ def _joint_transforms(source: Source) -> list[Code]:
 
 
 def _code(written: Any, kind: str = "") -> Code:
-    return Code(written, is_torchvisions(written) and not replaced(), kind)
+    is_named = isinstance(written, FunctionType | BuiltinFunctionType | type)
+    name = written.__name__ if is_named else type(written).__name__
+    return Code(f"{kind}{name}", is_torchvisions(written) and not replaced())
 
 
 def is_torchvisions(written: Any) -> bool:
@@ -157,8 +129,9 @@ def is_torchvisions(written: Any) -> bool:
         return str(written.__globals__.get("__name__")).startswith("torchvision.")
     if type(written) in _LISTS:
         return all(map(is_torchvisions, written))
-    is_plain = _is_class_of_torchvision(type(written)) and not customized(written)
-    return is_plain and all(map(is_torchvisions, _held(written)))
+    bases = [base for base in type(written).__mro__ if base not in (nn.Module, object)]
+    are_own = all(base.__module__.startswith("torchvision.transforms.") for base in bases)
+    return are_own and not customized(written) and all(map(is_torchvisions, _held(written)))
 
 
 def _held(transform: Any) -> Iterator[Any]:
@@ -170,61 +143,45 @@ def _held(transform: Any) -> Iterator[Any]:
                 yield each
 
 
-def _is_class_of_torchvision(kind: type) -> bool:
-    """Whether a class is one of torchvision's transforms."""
-    bases = [base for base in kind.__mro__ if base not in (nn.Module, object)]
-    return all(
-        base.__module__.startswith("torchvision.transforms.")
-        and getattr(sys.modules.get(base.__module__), base.__name__, None) is base
-        for base in bases
-    )
-
-
 _said: list[str] = []
 
 
-def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
+def sample_lines(maker: Maker) -> list[str]:
     """Describe the processing of a sample, one line per step."""
-    if not source.leaves:
-        return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
-    lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
+    options, source = maker.options, maker.source
+    lines = []
+    if source.leaves:
+        lines.append(f"decoded by {', then '.join(decoders())}")
+        lines.append(f"PIL images are resampled by {_resampler(options.precision)}")
+    else:
+        lines.append(f"not fused: {source.problem}; each sample is taken from {source.kind}, as it gives it")
     if less := missing(source):
         lines.append(f"slower than it could be: {less}")
-    if source.leaves and all(isinstance(leaf, ImageLeaf) and leaf.only_moves for leaf in source.leaves):
-        lines.append("small stored images: one call of compiled code crops, flips and writes many")
-    elif source.is_small:
+    if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
         if len(source.leaves) > 1:
-            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} {leaf.store.title}")
+            lines.append(f"dataset {number}: {type(leaf.dataset).__name__}")
         for view, plan in enumerate(leaf.views.plans, 1):
             if leaf.views.is_list:
                 lines.append(f"view {view}, of one decoding:")
-            lines += _plan_lines(plan, precision)
+            lines += [f"fused: {_line(transform)}" for transform in plan.fused]
+            lines += _rest_lines(plan.rest, plan.reason)
+            if plan.ending is not None:
+                lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
         if isinstance(leaf, JointLeaf) and leaf.plan.is_joint:
             lines.append("boxes and masks are moved as the image is, by torchvision")
             lines += _rest_lines(leaf.plan.rest, leaf.plan.image.reason)
         if leaf.target_transform is not None:
-            lines.append(
-                f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
-            )
-    return lines
-
-
-def batch_lines(maker: Maker) -> Iterator[str]:
-    """Describe the other options of batches, one per line."""
-    options, leaves = maker.options, maker.source.leaves
-    if options.skips:
-        yield "on_error: samples that cannot be read or decoded are left out of their batches"
-    if not options.collates_by_default:
-        yield "collate_fn: samples are made on their own, for it to put together"
-    if not leaves or not all(leaf.is_fused for leaf in leaves):
-        yield (
+            lines.append(f"not fused: target_transform {_line(leaf.target_transform)}")
+    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
+        lines.append(
             "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
             if options.deterministic
             else "what is not fused draws random numbers from the generators of its process: reproducible with "
             "num_workers=0, or deterministic=True"
         )
+    return lines
 
 
 def warn(source: Source) -> None:
@@ -252,41 +209,19 @@ def missing(source: Source) -> str:
     return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""
 
 
-def _plan_lines(plan: Plan, precision: str) -> list[str]:
-    lines = [f"fused: {_line(transform)}" for transform in plan.fused]
-    if plan.steps and precision == "fast":
-        lines.append("fast: decoded at half the size where that is enough")
-    lines += _rest_lines(plan.rest, plan.reason)
-    if plan.ending is not None:
-        lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
-    elif not plan.is_tensor and not plan.rest:
-        lines.append("no transform makes a tensor of the image: samples are PIL images")
-    elif plan.is_whole and plan.size is None:
-        lines.append("images may differ in size: only those of one size are made together")
-    return lines
-
-
 def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
     for number, transform in enumerate(rest):
         why = "it comes behind one that is not fused" if number else reason
         yield f"not fused: {_line(transform)}: {why}; runs for each sample, as written"
 
 
-def _decoder() -> str:
-    found = ", then ".join(decoders())
-    return found if library() is not None else f"{found}; libjpeg-turbo 3 would decode only what is kept"
-
-
 def _resampler(precision: str) -> str:
     found = compiled_code(waits=precision == "fast")
     if found is None:
         slow = "Pillow" if precision == "exact" else "torch"
-        if why := why_not_compiled():
-            return f"{slow}; compiled code would be faster, but {why}"
-        return f"{slow}, until the compiled code is ready: another process compiles it, once for this machine"
-    if precision == "exact" and "Pillow" not in found.exact:
-        return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
-    return "compiled code (numba), as Pillow does" if "Pillow" in found.exact else "compiled code (numba)"
+        return f"{slow}; {why_not_compiled() or 'the compiled code is not ready'}"
+    is_exact = precision == "fast" or "Pillow" in found.exact
+    return "compiled code" if is_exact else "Pillow: the compiled code gives other pixels than this version of it"
 
 
 def _line(transform: Any) -> str:

@@ -80,13 +80,11 @@ class SampleStore(ABC):
     Attributes:
         is_raw: Whether images are stored as pixels.
         is_small: Whether images are so small that Python's work under the GIL takes most of the time.
-        title: The dataset's name in a list of datasets.
         shape: The shape of all images, if their pixels are stored; then `stack` returns them.
     """
 
     is_raw = False
     is_small = False
-    title = ""
     shape: StoredShape | None = None
 
     @abstractmethod
@@ -124,11 +122,6 @@ class SampleStore(ABC):
             err.add_note(f"while reading {name}")
 
 
-def title_of(dataset: Any) -> str:
-    """Return a dataset's folder for a list of datasets; "" if its class never set it, as DeiT's and others."""
-    return f"in {root}" if (root := getattr(dataset, "root", "")) else ""
-
-
 class Records(SampleStore):
     """Images of a record set.
 
@@ -144,7 +137,6 @@ class Records(SampleStore):
         self.is_raw = spec.encoding == "raw"
         shape = shape_of(spec.shape) if self.is_raw and spec.shape is not None else None
         self.shape = None if shape is not None and (shape.channels == 1) != is_gray else shape
-        self.title = f"at {self.reader.path}"
 
     @property
     @override
@@ -210,8 +202,7 @@ class Arrays(SampleStore):
         self, dataset: Any, pixels: NDArray[np.uint8], labels: Any, *, is_first: bool, makes_ints: bool
     ) -> None:
         self._pixels, self._labels, self._makes_ints = pixels, labels, makes_ints
-        self._is_first, self.title = is_first, title_of(dataset)
-        self._kind = type(dataset).__name__
+        self._is_first, self._kind = is_first, type(dataset).__name__
         self.shape = shape_of((*pixels.shape[2:], pixels.shape[1]) if is_first else pixels.shape[1:])
 
     @override
@@ -291,7 +282,6 @@ class Files(SampleStore):
 
     def __init__(self, dataset: Any, look: Callable[[int], tuple[Any, Any]]) -> None:
         self._look, self._known = look, _known_of(dataset)
-        self.title = title_of(dataset)
 
     @override
     def frame(self, index: int) -> Frame:
