@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import torch
 from PIL import Image, ImageEnhance, ImageFile, ImageFilter, ImageOps, JpegImagePlugin
@@ -410,20 +410,6 @@ def is_v2(transform: Any) -> bool:
     return type(transform).__module__.startswith(v2.__name__)
 
 
-@runtime_checkable
-class HasViews(Protocol):
-    """A transform that returns several views of an image; a loader decodes the image once for all of them.
-
-    Calling it with an image must return a list with the result of each view, in the order of `image_views`.
-    """
-
-    def __call__(self, image: Any) -> list[Any]:
-        """Return the views of an image."""
-
-    def image_views(self) -> Sequence[Transform]:
-        """Return the transform of each view."""
-
-
 class MultiView:
     """Apply several transforms to one image; return the list of views.
 
@@ -451,7 +437,7 @@ class MultiView:
         return [view(image) for view in self.views]
 
     def image_views(self) -> Sequence[Transform]:
-        """Return the transforms; see `HasViews`."""
+        """Return the transforms, in the order of the list that a call returns: a loader decodes the image once."""
         return self.views
 
     def __repr__(self) -> str:
@@ -459,17 +445,11 @@ class MultiView:
 
 
 def views_of(transform: Any) -> Sequence[Transform] | None:
-    """Return the transforms of a transform with several views; None if it has one."""
-    if not isinstance(transform, HasViews):
-        return None
-    # A subclass that overrides __call__ may do something else than call its views.
-    owners = [_owner(type(transform), name) for name in ("image_views", "__call__", "forward")]
-    return list(transform.image_views()) if owners[0] <= min(owners[1:]) else None
+    """Return the transforms of a transform with several views; None if it has one.
 
-
-def _owner(kind: type, name: str) -> int:
-    """Return the position, in the class's method resolution order, of the class that defines a method."""
-    return next((place for place, base in enumerate(kind.__mro__) if name in vars(base)), len(kind.__mro__))
+    A class with a method `image_views` says so. A subclass of it may do something else than call its views.
+    """
+    return list(transform.image_views()) if "image_views" in vars(type(transform)) else None
 
 
 def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
