@@ -36,9 +36,6 @@ _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _LOSES_INFO = ("blur", "brightness", "contrast", "grayscale", "hue", "permute")
 """Pixel operations whose results have no `info`: they begin with a new image."""
 
-_STACKED = (torch.Tensor, np.ndarray, np.generic, int, float, str, bytes)
-"""Types of images and targets that are collated here as torch's functions do."""
-
 
 def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Return numbers from 0 to 1, 1 excluded, float64 [places, count]; the same ones for the same arguments."""
@@ -240,7 +237,7 @@ class BatchOptions:
         """Whether torch's own functions collate batches; a program may have given others for some types."""
         if self.collate is not (default_convert if self.is_single else default_collate):
             return False
-        functions = [self.collate, *(function for kinds, function in _collating.items() if _stacks_any(kinds))]
+        functions = [self.collate, *_collating.values()]
         return all(str(getattr(each, "__module__", "")).startswith("torch.") for each in functions)
 
     @property
@@ -419,11 +416,6 @@ def collated_targets(parts: list[Any]) -> Any:
         return [torch.as_tensor(each) if isinstance(each, np.ndarray) else each for part in parts for each in part]
     targets = tuple(target for part in parts for target in part)  # a tuple: some collated batches keep it
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
-
-
-def _stacks_any(kinds: Any) -> bool:
-    """Whether a class, or one of a tuple of classes, is one of those collated here."""
-    return any(issubclass(kind, _STACKED) for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
 
 
 def _is_of_sample(err: Exception) -> bool:
