@@ -237,15 +237,10 @@ def _affine_numbers(
     fill: Any,
     center: Any,
 ) -> CompiledOp:
-    """Return the matrix from output to input coordinates, rounded as in torchvision."""
-    center_x, center_y = (size[1] * 0.5, size[0] * 0.5) if center is None else center
-    turn, across, down = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
-    slope, cosine = math.tan(across), math.cos(down)
-    a, b = -math.sin(turn - down) * slope / cosine + math.cos(turn), math.cos(turn - down) * slope / cosine
-    a, b = a / scale, (b + math.sin(turn)) / scale
-    c, d = -(math.sin(turn - down) / cosine) / scale, math.cos(turn - down) / cosine / scale
-    x, y = -center_x - translate[0], -center_y - translate[1]
-    return _moved((a, b, a * x + b * y + center_x, c, d, c * x + d * y + center_y), mode, fill)
+    """Return torchvision's matrix from output to input coordinates."""
+    center = (size[1] * 0.5, size[0] * 0.5) if center is None else center
+    matrix = functional._get_inverse_affine_matrix(center, angle, translate, scale, shear)
+    return _moved(tuple(matrix), mode, fill)
 
 
 def _rotate(picture: Image.Image, angle: float, mode: str, fill: Any, center: Any) -> Any:
