@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import multiprocessing
-import numbers
 import os
 import threading
 import warnings
@@ -156,8 +155,12 @@ class RecordLoader(FrameworkLoader):
         check_choice("workers", workers, WORKERS)
         check_choice("on_error", on_error, ON_ERROR)
         check_work(dataset, batch_transform, worker_init_fn, num_workers, workers)
-        check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
-        batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
+        if not timeout >= 0:
+            raise ArgumentError(f"timeout={timeout!r} must be 0 or more.")
+        num_workers = optional_number("num_workers", num_workers)
+        prefetch_factor = optional_number("prefetch_factor", prefetch_factor)
+        batch_size = optional_number("batch_size", batch_size, at_least=1)
+        drop_last = truth_value("drop_last", drop_last)
         deterministic, drop_cache = truth_value("deterministic", deterministic), truth_value("drop_cache", drop_cache)
         shuffle = None if shuffle is None else checked_shuffle(shuffle)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, weights)
@@ -451,16 +454,9 @@ def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
         raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
 
 
-def check_sizes(**values: Any) -> None:
-    """Accept None and numbers of 0 or more, whole ones except for `timeout`."""
-    for name, value in values.items():
-        if value is None:
-            continue
-        kind = numbers.Real if name == "timeout" else numbers.Integral
-        if not isinstance(value, kind):
-            raise ArgumentError(f"{name}={value!r} must be a {'' if name == 'timeout' else 'whole '}number.")
-        if value < 0:
-            raise ArgumentError(f"{name}={value} must not be negative.")
+def optional_number(name: str, value: Any, at_least: int = 0) -> int | None:
+    """Return None or a whole number."""
+    return None if value is None else whole_number(name, value, at_least=at_least)
 
 
 def check_work(
@@ -507,15 +503,6 @@ def check_order(
         raise ArgumentError("sampler and shuffle both set the order: pass one of them.")
     if batch_size is None and drop_last:
         raise ArgumentError("batch_size=None gives single samples: there is no last batch for drop_last=True.")
-
-
-def checked_batch_size(batch_size: Any) -> int | None:
-    """Return the batch size; None for single samples."""
-    try:
-        return None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
-    except ArgumentError as err:
-        message = f"batch_size={batch_size!r} must be a whole number, 1 or more, or None for single samples."
-        raise ArgumentError(message) from err
 
 
 def checked_device(device: torch.device | str | int | None) -> torch.device:
