@@ -303,12 +303,10 @@ class IteratedOrders:
             raise ArgumentError(
                 f"state: rank={state['rank']} is not one of 0 to num_replicas - 1, {state['num_replicas'] - 1}."
             )
-        text = state.get("generator")
-        _check_generator(text, (self._own_generator() or torch.default_generator).device)
-        others: dict[str, Any] = {name: state.get(name) for name in ("numpy", "python")}
-        _check_global(others)
+        states: dict[str, Any] = {name: state.get(name) for name in _GLOBAL}
+        _check_states(states, self._own_generator())
         self._epoch_seed = self._seed.load(state)
-        self._place = _SamplerPlace(**{name: state[name] for name in names}, generator=text, **others)
+        self._place = _SamplerPlace(**{name: state[name] for name in names}, **states)
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
 
@@ -443,22 +441,14 @@ def _checksum(keys: Keys, checksum: int) -> int:
     return checksum
 
 
-def _check_generator(text: Any, device: torch.device) -> None:
-    """Accept None, or the state of a generator of this device, in base64."""
-    if text is None:
-        return
+def _check_states(states: dict[str, Any], own: torch.Generator | None) -> None:
+    """Accept None, or the states of generators: of the sampler's own, and of the global ones."""
     try:
-        torch.Generator(device).set_state(_state(text))
-    except (TypeError, ValueError, RuntimeError) as err:
-        raise ArgumentError(f"state: generator={text!r:.50} is not the state of a torch.Generator: {err}") from err
-
-
-def _check_global(states: dict[str, Any]) -> None:
-    """Accept None, or the states of global generators."""
-    try:
-        with _Apart(states):
+        if own is not None and states["generator"] is not None:
+            torch.Generator(own.device).set_state(_state(states["generator"]))
+        with _Apart(states if own is None else {**states, "generator": None}):
             pass
-    except (ArithmeticError, LookupError, TypeError, ValueError) as err:
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as err:
         given = ", ".join(f"{name}={state!r:.50}" for name, state in states.items() if state is not None)
         raise ArgumentError(f"state: {given} is not the state of a random generator: {err!r}") from err
 
