@@ -39,22 +39,11 @@ _CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization err
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A batch for a worker process.
+_Task = tuple[Keys, NDArray[np.int64], tuple[int, int], int]
+"""A batch for a worker process: the arguments of `Maker.whole`.
 
-    Random numbers for its samples are computed there: a worker that was not forked decides for itself what is compiled.
-
-    Attributes:
-        keys, places: As of `Wanted`.
-        order: Seed and epoch.
-        seed: Seed for `collate_fn` and `batch_transform`.
-    """
-
-    keys: Keys
-    places: NDArray[np.int64]
-    order: tuple[int, int]
-    seed: int
+Random numbers for its samples are computed there: a worker that was not forked decides for itself what is compiled.
+"""
 
 
 @dataclass(frozen=True)
@@ -95,7 +84,7 @@ class Tasks:
         order = self._order
         while (wanted := self._drawing.next()) is not None:
             self.given.append(wanted)
-            yield _Task(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
+            yield wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted)
 
     @property
     def failure(self) -> Exception | None:
@@ -162,9 +151,8 @@ class Workplace:
             if self._failure is not None:
                 raise self._failure
             assert self._maker is not None
-            maker = self._maker
-            hint_remote(self._options.dataset, read_keys(task.keys))
-            return Sent(maker.whole(task.keys, task.places, task.order, task.seed))
+            hint_remote(self._options.dataset, read_keys(task[0]))
+            return Sent(self._maker.whole(*task))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
