@@ -641,7 +641,7 @@ if __name__ == "__main__":
         (mixed, lambda: {"batch_size": 8, "sampler": RecordSampler(mixed, seed=1)}),
     ):
         loader = RecordLoader(dataset, num_workers=1, **options())
-        assert "workers: processes: <function own" in str(loader), str(loader)
+        assert "workers: processes: own is your own code" in str(loader), str(loader)
         assert_same(epoch(loader), epoch(DataLoader(dataset, num_workers=0, **options())))
     noisy = ImageFolderRecord(sys.argv[1], transform=drawn)
     here, there = (RecordLoader(noisy, 8, num_workers=n, deterministic=True, seed=1) for n in (0, 1))

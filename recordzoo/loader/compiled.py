@@ -242,9 +242,8 @@ class Compiled:
         none = np.empty(0, np.int64)
         for values in (BYTES, BYTES.astype(np.float32)):
             images = torch.from_numpy(np.empty((0, 3, 1, 1), values.dtype))
-            self.move(
-                (np.frombuffer(bytes(3), np.uint8), none, (3, 3, 1)), (1, 1), none.reshape(0, 4), none, values, images
-            )
+            data = np.frombuffer(bytes(3), np.uint8)
+            self.move(images, data, none, (3, 3, 1), (1, 1), none.reshape(0, 4), none, values)
 
     def render(
         self,
@@ -274,28 +273,15 @@ class Compiled:
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
 
-    def move(
-        self,
-        stored: tuple[NDArray[np.uint8], NDArray[np.int64], tuple[int, int, int]],
-        size: Size,
-        moves: NDArray[np.int64],
-        places: NDArray[np.int64],
-        values: AnyArray,
-        images: torch.Tensor,
-    ) -> None:
+    def move(self, images: torch.Tensor, *stored: Any) -> None:
         """Write stored images of one shape, moved by whole pixels.
 
         Args:
-            stored: As `small.Pixels`.
-            size: Their height and width.
-            moves: As returned by `small.moves_of`.
-            places: The number in `images` of each.
-            values: The value to write for each byte of each channel, [channels, 256].
-            images: [m, channels, h, w], of the same dtype; contiguous or channels-last.
+            images: [m, channels, h, w], contiguous or channels-last.
+            stored: The arguments of `run.move` before its output.
         """
         out = images.as_strided((images.numel(),), (1,)).numpy()
-        shape, strides = tuple(images.shape[2:]), images.stride()
-        _call(self._run.move, *stored, size, moves, places, values, out, shape, strides)
+        _call(self._run.move, *stored, out, tuple(images.shape[2:]), images.stride())
 
     def resize(
         self, pixels: NDArray[np.uint8], height: int, width: int, mode: str, like: Arithmetic = "Pillow"

@@ -270,11 +270,8 @@ def _values_of(pointwise: Pointwise | None) -> Any:  # Any: of either dtype
     return pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
 
 
-class _Work(NamedTuple):
-    """What compiled code does for an image: its job for `Compiled.render`, then changes."""
-
-    job: tuple[Any, ...]
-    changes: list[CompiledOp]
+_Work = tuple[tuple[Any, ...], list[CompiledOp]]
+"""What compiled code does for an image: its job for `Compiled.render`, then changes."""
 
 
 class RowRenderer:
@@ -324,14 +321,14 @@ class RowRenderer:
             return None
         changes = forms_of(self._compiled, shape.changes, (self._height, self._width), self._precision)
         job = None if changes is None else self._job(frame, shape, place)
-        return None if changes is None or job is None else _Work(job, changes)
+        return None if changes is None or job is None else (job, changes)
 
     def _render(self, work: dict[int, _Work], rows: torch.Tensor) -> list[int]:
         """Make images into rows of their numbers; return the numbers of those that could not be decoded."""
         is_last = rows.stride(1) == 1
         out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
         size = self._height, self._width
-        jobs, changes = [each.job for each in work.values()], [each.changes for each in work.values()]
+        jobs, changes = [job for job, _ in work.values()], [changes for _, changes in work.values()]
         if not any(changes):
             failed = self._compiled.render(jobs, self._decompress, size, self._values, out, is_last=is_last)
         else:
@@ -509,7 +506,7 @@ class MovedWriter:
         if self._compiled is None:
             self._compiled = compiled_now()
         if self._compiled is not None:
-            self._compiled.move(pixels, size, moves, places, values, images)
+            self._compiled.move(images, *pixels, size, moves, places, values)
             return
         stored = np.lib.stride_tricks.as_strided
         for place, start, move in zip(places.tolist(), pixels.starts.tolist(), moves, strict=True):
