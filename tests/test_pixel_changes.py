@@ -49,19 +49,19 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
             (-33.4, [2, -5], 1.31, [8.0, -21.0]),
         )
         for mode, fill, center in (
-            ("nearest", None, None),
-            ("nearest", (1, 2, 250), [0, 0]),
-            ("bilinear", 128, None),
-            ("bicubic", [7.9], (3.5, 11.0)),
+            (InterpolationMode.NEAREST, None, None),
+            (InterpolationMode.NEAREST, (1, 2, 250), [0, 0]),
+            (InterpolationMode.BILINEAR, 128, None),
+            (InterpolationMode.BICUBIC, [7.9], (3.5, 11.0)),
         )
     ],
     "rotate": [
-        (4.5 * step, *others)
+        (4.5 * step, InterpolationMode(mode), False, *others)
         for step in range(-40, 41)
-        for others in (("nearest", None, None), ("bilinear", [7.0, 8.0, 9.0], None), ("bicubic", 0, (5.0, 1.5)))
+        for mode, *others in (("nearest", None, None), ("bilinear", None, [7.0, 8.0, 9.0]), ("bicubic", (5.0, 1.5), 0))
     ],
     "perspective": [
-        (coefficients, mode, fill)
+        (None, None, InterpolationMode(mode), fill, coefficients)
         for coefficients in (
             [1.3, 0.1, -4.0, -0.05, 1.2, -2.0, 0.004, -0.003],
             [0.7, -0.2, 3.5, 0.1, 0.9, 0.25, -0.01, 0.002],
@@ -180,7 +180,7 @@ def test_names_of_automatic_augmentations(name: str, mode: str, fill: Any) -> No
     of_v2 = v2.TrivialAugmentWide()
     for magnitude in NAMES[name]:
         made = PHOTO
-        for change in named_changes(name, magnitude, mode, fill):
+        for change in named_changes(name, magnitude, InterpolationMode(mode), fill):
             made = on_picture(change, made)
         interpolation = InterpolationMode(mode)
         assert made == autoaugment._apply_op(PHOTO, name, magnitude, interpolation, fill)

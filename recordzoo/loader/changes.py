@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torchvision import transforms as v1
+from torchvision.transforms import InterpolationMode
 
 from recordzoo.loader.geometry import fill_of, mode_of
 from recordzoo.loader.plan import (
@@ -154,7 +155,7 @@ def random_rotation(transform: Any) -> Step:
     mode, fill, center, degrees = mode_of(transform), fill_of(transform), transform.center, two(transform.degrees)
 
     def actions(size: Size, draws: Draws) -> list[Action]:
-        return [PixelOp("rotate", (between(*degrees, draws[0]), mode, fill, center))]
+        return [PixelOp("rotate", (between(*degrees, draws[0]), mode, False, center, fill))]
 
     return DecidedStep(actions, _AFFINE_DRAWS, moves=True, params_of=_named("angle"))
 
@@ -176,10 +177,10 @@ def random_perspective(transform: Any) -> Step:
             (x + int(draws[1 + 2 * number] * count_x), y + int(draws[2 + 2 * number] * count_y))
             for number, (x, y) in enumerate(((0, 0), (far_x, 0), (far_x, far_y), (0, far_y)))
         ]
-        return [PixelOp("perspective", (coefficients(starts, ends), mode, fill))]
+        return [PixelOp("perspective", (None, None, mode, fill, coefficients(starts, ends)))]
 
     # The decision, then x and y of each corner.
-    return DecidedStep(actions, 9, moves=True, params_of=_named("coefficients"))
+    return DecidedStep(actions, 9, moves=True, params_of=lambda change, size: {"coefficients": change.arguments[-1]})
 
 
 def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]) -> list[float]:
@@ -276,7 +277,7 @@ def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -
     return -magnitude if is_signed and draw < 0.5 else magnitude
 
 
-def named_changes(name: str, magnitude: float, mode: str, fill: Any) -> list[PixelOp]:
+def named_changes(name: str, magnitude: float, mode: InterpolationMode, fill: Any) -> list[PixelOp]:
     """Return the changes made by an operation of torchvision's automatic augmentations.
 
     Args:
@@ -295,7 +296,7 @@ def named_changes(name: str, magnitude: float, mode: str, fill: Any) -> list[Pix
         case "TranslateY":
             return [PixelOp("affine", (0.0, [0, int(magnitude)], 1.0, [0.0, 0.0], mode, fill, None))]
         case "Rotate":
-            return [PixelOp("rotate", (magnitude, mode, fill, None))]
+            return [PixelOp("rotate", (magnitude, mode, False, None, fill))]
         case "Posterize":
             return [PixelOp("posterize", (int(magnitude),))]
         case "Solarize":
@@ -362,7 +363,7 @@ def _space_for(transform: Any, num_bins: int) -> Callable[[Size], Space]:
 
     try:
         for name, (magnitudes, _) in found((224, 224)).items():
-            named_changes(name, magnitudes[0] if magnitudes else 0.0, "nearest", None)
+            named_changes(name, magnitudes[0] if magnitudes else 0.0, InterpolationMode.NEAREST, None)
     except (AttributeError, KeyError, TypeError, ValueError) as err:  # the table is private to torchvision
         raise UnknownTransformError("this torchvision has another table of its magnitudes") from err
     return found

@@ -447,8 +447,8 @@ def _resampling(plan: Plan, transform: Any, interpolation: Any) -> Resampling:
     return Resampling(resized, _FILTERS.get(interpolation, "") if is_known else "", arithmetic)
 
 
-_MODES: dict[Any, str] = {
-    name: mode.value
+_MODES: dict[Any, InterpolationMode] = {
+    name: mode
     for mode, number in (
         (InterpolationMode.NEAREST, Image.Resampling.NEAREST),
         (InterpolationMode.BILINEAR, Image.Resampling.BILINEAR),
@@ -457,11 +457,11 @@ _MODES: dict[Any, str] = {
     for name in (mode, mode.value, number)  # v2 keeps the form that was given
 }
 
-_FILTERS = {name: mode for name, mode in _MODES.items() if mode != "nearest"}
+_FILTERS = {name: mode.value for name, mode in _MODES.items() if mode is not InterpolationMode.NEAREST}
 
 
-def mode_of(transform: Any) -> str:
-    """Return the interpolation of a transform that moves pixels by fractions: "nearest", "bilinear" or "bicubic"."""
+def mode_of(transform: Any) -> InterpolationMode:
+    """Return the interpolation of a transform that moves pixels by fractions: nearest, bilinear or bicubic."""
     mode = _MODES.get(transform.interpolation)
     if mode is None:
         raise UnknownTransformError(f"its interpolation is {transform.interpolation}")

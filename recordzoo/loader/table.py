@@ -214,40 +214,20 @@ class Op:
     tolerance: int = 0
 
 
-def _affine(
-    picture: Image.Image,
-    angle: float,
-    translate: list[int],
-    scale: float,
-    shear: list[float],
-    mode: str,
-    fill: Any,
-    center: Any,
-) -> Any:
-    return functional.affine(picture, angle, translate, scale, shear, InterpolationMode(mode), fill, center)
+# The numbers of affine transforms, rotations and perspectives, from the arguments of torchvision's functions.
 
 
-def _affine_numbers(
-    size: Size,
-    angle: float,
-    translate: Sequence[int],
-    scale: float,
-    shear: Sequence[float],
-    mode: str,
-    fill: Any,
-    center: Any,
-) -> CompiledOp:
+def _affine_numbers(size: Size, *arguments: Any) -> CompiledOp:
     """Return torchvision's matrix from output to input coordinates."""
+    *how, mode, fill, center = arguments
     center = (size[1] * 0.5, size[0] * 0.5) if center is None else center
-    matrix = functional._get_inverse_affine_matrix(center, angle, translate, scale, shear)
+    matrix = functional._get_inverse_affine_matrix(center, *how)
     return _moved(tuple(matrix), mode, fill)
 
 
-def _rotate(picture: Image.Image, angle: float, mode: str, fill: Any, center: Any) -> Any:
-    return functional.rotate(picture, angle, InterpolationMode(mode), center=center, fill=fill)
-
-
-def _rotate_numbers(size: Size, angle: float, mode: str, fill: Any, center: Any) -> CompiledOp | None:
+def _rotate_numbers(
+    size: Size, angle: float, mode: InterpolationMode, expand: bool, center: Any, fill: Any
+) -> CompiledOp | None:
     """Return the matrix as Pillow computes it, which rounds sine and cosine; None for turns without a matrix."""
     if center is None and angle % 360.0 in (90.0, 180.0, 270.0):
         return None
@@ -258,22 +238,20 @@ def _rotate_numbers(size: Size, angle: float, mode: str, fill: Any, center: Any)
     return _moved((cosine, sine, across, -sine, cosine, down), mode, fill)
 
 
-def _perspective(picture: Image.Image, coefficients: list[float], mode: str, fill: Any) -> Any:
-    return v2.functional.perspective(picture, None, None, InterpolationMode(mode), fill, coefficients)
-
-
-def _perspective_numbers(size: Size, coefficients: Sequence[float], mode: str, fill: Any) -> CompiledOp:
+def _perspective_numbers(
+    size: Size, starts: None, ends: None, mode: InterpolationMode, fill: Any, coefficients: Sequence[float]
+) -> CompiledOp:
     return "warp", (_WARPS[mode], _pixel(fill), *coefficients)
 
 
-def _moved(matrix: tuple[float, ...], mode: str, fill: Any) -> CompiledOp:
+def _moved(matrix: tuple[float, ...], mode: InterpolationMode, fill: Any) -> CompiledOp:
     """Return the operation that maps pixels by a matrix of 2 rows and 3 columns."""
-    if mode == "nearest":  # for which Pillow computes in integers
+    if mode is InterpolationMode.NEAREST:  # for which Pillow computes in integers
         return "affine", (*matrix, _pixel(fill))
     return "warp", (_WARPS[mode], _pixel(fill), *matrix, 0.0, 0.0)
 
 
-_WARPS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+_WARPS = {InterpolationMode.NEAREST: 0, InterpolationMode.BILINEAR: 1, InterpolationMode.BICUBIC: 2}
 
 
 def _pixel(fill: Any) -> int:
@@ -352,23 +330,23 @@ OPS = (
     Op(
         "affine",
         {"RandomAffine": changes.random_affine},
-        pillow=_affine,
+        pillow=functional.affine,
         numbers=_affine_numbers,
         probes=tuple((21.5, [3, 0], 1.1, [11.0, 5.0], mode, None, None) for mode in _WARPS),
     ),
     Op(
         "rotate",
         {"RandomRotation": changes.random_rotation},
-        pillow=_rotate,
+        pillow=functional.rotate,
         numbers=_rotate_numbers,
-        probes=tuple((31.5, mode, None, None) for mode in _WARPS),
+        probes=tuple((31.5, mode, False, None, None) for mode in _WARPS),
     ),
     Op(
         "perspective",
         {"RandomPerspective": changes.random_perspective},
-        pillow=_perspective,
+        pillow=v2.functional.perspective,
         numbers=_perspective_numbers,
-        probes=tuple(([1.3, 0.1, -4.0, -0.05, 1.2, -2.0, 0.004, -0.003], mode, 9) for mode in _WARPS),
+        probes=tuple((None, None, mode, 9, [1.3, 0.1, -4.0, -0.05, 1.2, -2.0, 0.004, -0.003]) for mode in _WARPS),
     ),
     Op(
         "blur",
