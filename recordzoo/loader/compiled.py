@@ -142,16 +142,12 @@ class Spare:
         return self._is_impossible or (self._process is not None and (self._process.poll() or 0) > 0)
 
     def start(self, lock: Path) -> None:
-        """Start the process, unless it runs or another process of this machine compiles."""
+        """Start the process, unless it runs. It ends at once if another process of this machine compiles."""
         if self._process is not None and self._process.poll() is None:
             return
         try:
-            with filelock.FileLock(lock, timeout=0.0, mode=0o666):
-                pass  # it is free: no other process compiles
             self._process = _started(lock)
-        except filelock.Timeout:
-            return
-        except (OSError, NotImplementedError):
+        except OSError:
             self._is_impossible = True
         else:
             atexit.register(_leave, self._process)
