@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import whole_number
-from recordzoo.loader.parts import will_need
+from recordzoo.loader.parts import tell
 
 # Any, in all of this module: loaders and samplers of other libraries; a RecordSampler and its epochs, whose module
 # imports this one.
@@ -133,7 +133,7 @@ class EpochIterator(Iterator[int]):
     def _draw(self, epoch: Any) -> Iterator[int]:
         for start, end in epoch.chunks():
             if self._sampler.shuffle == "block":
-                will_need(self._sampler.dataset, epoch.opened(start, end))
+                tell("will_need", self._sampler.dataset, epoch.opened(start, end))
             yield from epoch.indices(start, end).tolist()
 
     def state_dict(self) -> dict[str, int]:

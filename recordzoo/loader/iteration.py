@@ -25,7 +25,7 @@ from recordzoo.base.text import counted
 from recordzoo.errors import ForkError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Wanted
 from recordzoo.loader.making import Less, Maker, batch_seed, cut
-from recordzoo.loader.parts import forget, hint
+from recordzoo.loader.parts import tell
 from recordzoo.loader.placement import code_of_batches
 
 # Any, in all of this module: a batch is what the collate function makes.
@@ -134,7 +134,7 @@ class Iteration(BatchIterator):
         self._home = Home()
 
         def announce(wanted: Wanted) -> None:
-            pool.submit(hint, maker.options.dataset, wanted.upcoming)
+            pool.submit(tell, "hint", maker.options.dataset, wanted.upcoming)
 
         self._drawing = Drawing(order.batches, hinted, announce)
         self._end_threads = functools.partial(_end_threads, pool, self._in_order)
@@ -157,7 +157,7 @@ class Iteration(BatchIterator):
             self.close()
             raise
         if len(wanted.finished):
-            self._pool.submit(forget, self._maker.options.dataset, wanted.finished)
+            self._pool.submit(tell, "forget", self._maker.options.dataset, wanted.finished)
         return pending.result(), wanted  # an error is this batch's alone: the next `take` returns the next batch
 
     @override
@@ -217,7 +217,7 @@ class CallerIteration(BatchIterator):
 
         def announce(wanted: Wanted) -> None:
             with contextlib.suppress(IndexError, TypeError, ValueError):  # the batch with that key raises it
-                hint(maker.options.dataset, wanted.upcoming)
+                tell("hint", maker.options.dataset, wanted.upcoming)
 
         self._drawing = Drawing(order.batches, 0, announce)
 
@@ -229,7 +229,7 @@ class CallerIteration(BatchIterator):
         maker, order = self._maker, self._order
         batch = maker.whole(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
         if len(wanted.finished):
-            forget(maker.options.dataset, wanted.finished)
+            tell("forget", maker.options.dataset, wanted.finished)
         return batch, wanted
 
     @override

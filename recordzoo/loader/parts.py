@@ -7,10 +7,10 @@ import contextlib
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -223,36 +223,26 @@ def warn_of_requests(dataset: Sized) -> None:
             )
 
 
-def hint(dataset: Sized, indices: Int64s) -> None:
-    """Tell the kernel which samples will be read soon, as `RecordReader.hint` does."""
-    _tell(RecordReader.hint, dataset, indices)
-
-
 def hint_remote(dataset: Sized, keys: Any) -> None:
-    """Do as `hint` for the keys of a batch in a worker process, if a record set is at a URL.
+    """Tell of the keys of a batch in a worker process, if a record set is at a URL.
 
-    For those on the disk of this machine, the process of the loop has called `will_need`.
+    For those on the disk of this machine, the process of the loop has told the kernel.
     """
     if isinstance(keys, np.ndarray) and any(True for _ in remotes(dataset)):
         with contextlib.suppress(IndexError):  # the batch with that key raises it
-            hint(dataset, keys)
+            tell("hint", dataset, keys)
 
 
-def will_need(dataset: Sized, indices: Int64s) -> None:
-    """Tell the kernel which samples other processes will read soon, as `RecordReader.will_need` does."""
-    _tell(RecordReader.will_need, dataset, indices)
+def tell(what: Literal["hint", "will_need", "forget"], dataset: Sized, indices: Int64s) -> None:
+    """Tell the kernel which samples are read soon, here or by other processes, or not soon again.
 
-
-def forget(dataset: Sized, indices: Int64s) -> None:
-    """Tell the kernel which samples will not be read again soon, as `RecordReader.forget` does."""
-    _tell(RecordReader.forget, dataset, indices)
-
-
-def _tell(tell: Callable[[RecordReader, str, Any], None], dataset: Sized, indices: Int64s) -> None:
+    Args:
+        what: The method of `RecordReader`.
+    """
     located = locate(dataset, indices)
     if located is not None:
         for number, reader in enumerate(located.readers):
-            tell(reader, FIELD, located.positions[located.numbers == number])
+            getattr(reader, what)(FIELD, located.positions[located.numbers == number])
 
 
 class NewNumbers:

@@ -221,9 +221,7 @@ def _resampler(precision: str) -> str:
         slow = "Pillow" if precision == "exact" else "torch"
         return f"{slow}; {why_not_compiled() or 'the compiled code is not ready'}"
     is_exact = precision == "fast" or "Pillow" in found.exact
-    return (
-        "compiled code (numba)" if is_exact else "Pillow: the compiled code gives other pixels than this version of it"
-    )
+    return "compiled code (numba)" if is_exact else "Pillow, whose version gives other pixels than the compiled code"
 
 
 def _line(transform: Any) -> str:

@@ -25,7 +25,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted, read_keys
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.making import Maker, batch_seed
-from recordzoo.loader.parts import forget, hint_remote, will_need
+from recordzoo.loader.parts import hint_remote, tell
 from recordzoo.loader.samples import maker_of
 
 # Any, in all of this module: a batch is what the collate function makes.
@@ -75,7 +75,7 @@ class Tasks:
         """Make this epoch the current one."""
 
         def announce(wanted: Wanted) -> None:
-            _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
+            _hints.submit(functools.partial(tell, "will_need", self._dataset, wanted.upcoming))
 
         self._order, self._drawing = order, Drawing(order.batches, self._num_hinted, announce)
         self.given.clear()
@@ -103,7 +103,7 @@ class Tasks:
         """Return the oldest batch given to a worker, which the user receives now."""
         wanted = self.given.popleft()
         if len(wanted.finished):
-            _hints.submit(functools.partial(forget, self._dataset, wanted.finished))
+            _hints.submit(functools.partial(tell, "forget", self._dataset, wanted.finished))
         return wanted
 
 
