@@ -55,15 +55,8 @@ class Header(NamedTuple):
     mcu_width: int
 
 
-class Region(NamedTuple):
-    """The size of the decoded region, and the requested box in it, in pixels."""
-
-    decoded_width: int
-    decoded_height: int
-    left: int
-    top: int
-    width: int
-    height: int
+Region = tuple[int, int, int, int, int, int]
+"""Width and height of the decoded region; left, top, width and height of the requested box in it, in pixels."""
 
 
 class _Scale(ctypes.Structure):
@@ -155,7 +148,7 @@ class Decompressor:
         self._scale(denominator)
         if box is None:
             self._crop(_WHOLE)
-            return Region(full_width, full_height, 0, 0, full_width, full_height)
+            return full_width, full_height, 0, 0, full_width, full_height
         mcu_width = header.mcu_width // denominator
         left, top = box[0] // denominator, box[1] // denominator
         right, bottom = -(-(box[0] + box[2]) // denominator), -(-(box[1] + box[3]) // denominator)
@@ -163,7 +156,7 @@ class Decompressor:
         y = max(0, top - _MARGIN)
         width, height = min(full_width, right + _MARGIN) - x, min(full_height, bottom + _MARGIN) - y
         self._crop((x, y, width, height))
-        return Region(width, height, left - x, top - y, right - left, bottom - top)
+        return width, height, left - x, top - y, right - left, bottom - top
 
     def region(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
         """Decode the pixels of a box; takes the arguments of `prepare`.
