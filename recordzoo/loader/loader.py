@@ -27,7 +27,7 @@ from recordzoo.loader.parts import Mix
 from recordzoo.loader.placement import Placement, place, sample_lines, warn
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, Seed, checked_shuffle
-from recordzoo.loader.samples import Buffers, RowMaker, maker_of
+from recordzoo.loader.samples import maker_of
 from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
@@ -101,7 +101,7 @@ class RecordLoader(FrameworkLoader):
             than memory does not evict other files.
         deterministic: Run code that is not fused in worker processes, with generators seeded for each sample, and for
             `collate_fn` and `batch_transform` for each batch.
-        persistent_workers: Keep worker processes, or the memory of batches, between epochs.
+        persistent_workers: Keep worker processes between epochs.
         multiprocessing_context: Start method of worker processes.
         pin_memory_device, in_order: Accepted for compatibility with `DataLoader`, without effect. Libraries that build
             a stock `DataLoader` from this one read them as attributes.
@@ -202,7 +202,6 @@ class RecordLoader(FrameworkLoader):
         self.batch_transform, self.on_error = batch_transform, on_error
         self._num_skipped = 0
         self.workers, self._worker_init_fn = workers, worker_init_fn
-        self._kept: list[Buffers] | None = None
         self._wants_processes = bool(num_workers) or workers == "processes"
         self._turn: tuple[int, threading.Lock] | None = None  # and the process that it is of
         self._no_processes = ""  # why the calling thread makes the batches, since that was found out
@@ -257,15 +256,13 @@ class RecordLoader(FrameworkLoader):
         return Unbegun(self._begin, self.__len__)
 
     def _begin(self) -> BatchIterator:
-        maker = maker_of(batch_options(self), self._kept)
+        maker = maker_of(batch_options(self))
         source = maker.source
         if self.on_error == "skip" and not source.leaves:
             raise ArgumentError(
                 f"on_error='skip' is for samples that the loader reads itself, and {source.problem}. Leave it out."
             )
         warn(source)
-        if isinstance(maker, RowMaker):
-            self._kept = maker.buffers if self.persistent_workers else None
         where = self._placement(maker).where
         order = self._orders.begin()
         if where == "processes":
@@ -420,7 +417,7 @@ class RecordLoader(FrameworkLoader):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_no_processes": "", "_processes": None, "_turn": None}
+        return {**self.__dict__, "_no_processes": "", "_processes": None, "_turn": None}
 
     def _workers_seed(self, order: EpochBatches) -> int:
         """Return the seed of worker processes; it differs between ranks."""

@@ -158,17 +158,11 @@ class RowWriter:
 class RowMaker(Maker):
     """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size.
 
-    Args:
-        options, source, runs_own: As in `Maker`.
-        kept: Memory of batches of an earlier epoch, per view.
-
     Attributes:
         buffers: The memory of batches, per view.
     """
 
-    def __init__(
-        self, options: BatchOptions, source: Source, *, runs_own: bool, kept: list[Buffers] | None = None
-    ) -> None:
+    def __init__(self, options: BatchOptions, source: Source, *, runs_own: bool) -> None:
         super().__init__(options, source, runs_own=runs_own)
         self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
         self._views = source.leaves[0].views
@@ -176,16 +170,13 @@ class RowMaker(Maker):
         self.buffers: list[Buffers] = []
         self._writers: list[RowWriter] = []
         self._pointwise: list[Pointwise | None] = []  # of each view; None: the device computes the values
-        for number, plan in enumerate(self._views.plans):
+        for plan in self._views.plans:
             assert plan.size is not None
             # Boxes are erased in the finished values. `arrived` expects three channels.
             is_here = options.device.type == "cpu" or plan.erases or self._channels == 1
             shape, dtype = (self._channels, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
-            buffers = kept[number] if kept is not None and len(kept) > number else None
-            if buffers is None or (buffers.shape, buffers.dtype) != (shape, dtype):
-                memory_format, pinned = options.memory_format, options.is_pinned
-                buffers = Buffers(shape, dtype, memory_format, pinned=pinned, limit=options.num_kept)
-            self.buffers.append(buffers)
+            memory_format, pinned = options.memory_format, options.is_pinned
+            self.buffers.append(Buffers(shape, dtype, memory_format, pinned=pinned, limit=options.num_kept))
             pointwise = plan.pointwise if dtype is plan.pointwise.dtype else None
             self._writers.append(RowWriter(plan, plan.size, options.precision, pointwise))
             self._pointwise.append(pointwise)
@@ -560,19 +551,14 @@ def known_frame(plan: Plan, sample: Any) -> Frame | None:
     return ArrayFrame(np.ascontiguousarray(sample.as_subclass(torch.Tensor).permute(1, 2, 0).cpu().numpy()))
 
 
-def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
-    """Return the maker of the batches of a dataset.
-
-    Args:
-        options: The dataset, and how batches are made of it.
-        kept: Memory of batches of an earlier epoch.
-    """
+def maker_of(options: BatchOptions) -> Maker:
+    """Return the maker of the batches of a dataset."""
     source = Source(options.dataset)
     if any(isinstance(leaf, ImageLeaf) and leaf.is_gray for leaf in source.leaves) and not _are_rows(options, source):
         source.leaves, source.problem = [], f"{NOT_RGB}, and do not go into one tensor"
     runs_own = not all(each.is_safe for each in code_of_samples(source))
     if _are_rows(options, source):
-        return RowMaker(options, source, runs_own=runs_own, kept=kept)
+        return RowMaker(options, source, runs_own=runs_own)
     is_joint = any(isinstance(leaf, JointLeaf) for leaf in source.leaves)
     return (JointMaker if is_joint else SampleMaker)(options, source, runs_own=runs_own)
 
