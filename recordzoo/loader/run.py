@@ -176,7 +176,7 @@ def _turn(pixels, pitch, height, width, block):
     for j in range(height):  # the last pixel of a row may be the last one in memory
         at = np.uint64(pixels + j * pitch + 3 * (width - 1))
         red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
-        block[width - 1, j] = np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
+        block[width - 1, j] = pack(red, green, blue)
 
 
 @compiled
@@ -217,9 +217,7 @@ def _copied(pixels, pitch, height, width, flip, out):
         for x in range(width):
             at = np.uint64(pixels + y * pitch + 3 * x)
             red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
-            out[y, width - 1 - x if flip else x] = (
-                np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
-            )
+            out[y, width - 1 - x if flip else x] = pack(red, green, blue)
 
 
 _pixels = copy_lanes([at for at in range(LANES) if at % 4 < 3])
