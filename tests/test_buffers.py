@@ -23,7 +23,6 @@ def dataset(tree: Path) -> ImageFolderRecord:
     return ImageFolderRecord(tree, transform=RANDOM)
 
 
-@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(
     "keep",
@@ -40,20 +39,19 @@ def dataset(tree: Path) -> ImageFolderRecord:
 )
 @pytest.mark.parametrize("transform", [RANDOM, FIXED])
 def test_what_is_kept_of_a_batch_is_never_overwritten(
-    dataset: Any, transform: Any, keep: Callable[[torch.Tensor], Any], layout: torch.memory_format, persistent: bool
+    dataset: Any, transform: Any, keep: Callable[[torch.Tensor], Any], layout: torch.memory_format
 ) -> None:
     dataset.transform = transform
     options: dict[str, Any] = {"seed": 1, "memory_format": layout, "drop_last": True}
-    loader = RecordLoader(dataset, 8, num_workers=3, prefetch_factor=4, persistent_workers=persistent, **options)
+    loader = RecordLoader(dataset, 8, num_workers=3, prefetch_factor=4, **options)
     kept = [keep(images) for _ in range(2) for images, _ in loader]
     again = RecordLoader(dataset, 8, num_workers=1, **options)
     right = [keep(images.clone(memory_format=torch.preserve_format)) for _ in range(2) for images, _ in again]
     assert [each.tolist() for each in kept] == [each.tolist() for each in right]
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-def test_a_loader_takes_its_memory_again(dataset: Any, persistent: bool) -> None:
-    loader = RecordLoader(dataset, 2, num_workers=2, seed=1, persistent_workers=persistent)
+def test_a_loader_takes_its_memory_again(dataset: Any) -> None:
+    loader = RecordLoader(dataset, 2, num_workers=2, seed=1)
     assert isinstance(maker_of(batch_options(loader)), RowMaker)
     addresses = {images.data_ptr() for images, _ in loader}
     assert len(addresses) <= 5 < len(loader)  # one at the user, one that is dropped, three in the making
