@@ -174,7 +174,7 @@ def sample_lines(maker: Maker) -> list[str]:
             lines += _rest_lines(leaf.plan.rest, leaf.plan.image.reason)
         if leaf.target_transform is not None:
             lines.append(f"not fused: target_transform {_line(leaf.target_transform)}")
-    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
+    if code_of_samples(source) or any(leaf.target_transform is not None for leaf in source.leaves):
         lines.append(
             "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
             if options.deterministic

@@ -98,11 +98,6 @@ class JointPlan:
     is_joint: bool = True
 
     @property
-    def is_fused(self) -> bool:
-        """Whether no joint transform and no `target_transform` runs as written."""
-        return not self.rest and self.target_transform is None
-
-    @property
     def target_transform(self) -> Callable[[Any], Any] | None:
         """The transform of the target alone, which runs as written."""
         return None if self.is_joint else self.transforms.target_transform
@@ -201,19 +196,9 @@ class Leaf(ABC):
     def __init__(self, dataset: Any, store: SampleStore, views: Views) -> None:
         self.dataset, self.store, self.views = dataset, store, views
 
-    @property
-    @abstractmethod
-    def is_fused(self) -> bool:
-        """Whether no transform runs as written."""
-
     @abstractmethod
     def check(self, index: int) -> None:
         """Read and decode the image of a sample; raise if that fails."""
-
-    @property
-    def is_small(self) -> bool:
-        """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
-        return False
 
     @property
     def written(self) -> list[Any]:
@@ -222,10 +207,6 @@ class Leaf(ABC):
             *(getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")),
             *(vars(self.dataset).get(name) for name in ("data", "targets", "labels")),
         ]
-
-    @property
-    def _has_rest(self) -> bool:
-        return any(plan.rest for plan in self.views.plans)
 
     # Any: a target.
     def transformed(self, index: int, target: Any) -> Any:
@@ -263,16 +244,6 @@ class ImageLeaf(Leaf):
         self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
         self.target_transform = None if self._new_numbers else target_transform
         self.frame = store.frame
-
-    @property
-    @override
-    def is_fused(self) -> bool:
-        return self.target_transform is None and not self._has_rest
-
-    @property
-    @override
-    def is_small(self) -> bool:
-        return self.store.is_small and not self._has_rest
 
     @property
     def is_gray(self) -> bool:
@@ -314,11 +285,6 @@ class JointLeaf(Leaf):
         self._plain = copy.copy(dataset)
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
 
-    @property
-    @override
-    def is_fused(self) -> bool:
-        return self.plan.is_fused and not self._has_rest
-
     @override
     def check(self, index: int) -> None:
         self.as_plain(self.sample(index)[0], index)
@@ -356,7 +322,9 @@ class Source:
     @property
     def is_small(self) -> bool:
         """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
-        return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
+        are_plain = all(isinstance(leaf, ImageLeaf) and leaf.store.is_small for leaf in self.leaves)
+        has_rest = any(plan.rest for leaf in self.leaves for plan in leaf.views.plans)
+        return bool(self.leaves) and are_plain and not has_rest
 
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
