@@ -252,7 +252,6 @@ class Pointwise:
     """
 
     operations: tuple[Operation, ...] | None = None
-    _rows: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -275,24 +274,19 @@ class Pointwise:
         # than a row of W times 3.
         is_last = images.stride(-3) == 1 and images.shape[-3] > 1
         values = images.movedim(-3, -1).flatten(-2) if is_last else images
-        for number, (name, operand) in enumerate(self.operations):
-            if isinstance(operand, float):
-                getattr(values, f"{name}_")(operand)
-            else:
-                getattr(values, f"{name}_")(self._operand(number, operand, images, is_last))
+        operand_of = _operand if images.device.type == "cpu" else _operand.__wrapped__  # streams would share it
+        for name, operand in self.operations:
+            if not isinstance(operand, float):
+                operand = operand_of(operand, images.shape[-1] if is_last else 0, images.device)
+            getattr(values, f"{name}_")(operand)
         return images
 
-    def _operand(self, number: int, values: Sequence[float], images: torch.Tensor, is_last: bool) -> torch.Tensor:
-        if images.device.type != "cpu":
-            operand = torch.tensor(values, dtype=torch.float32, device=images.device)
-            return operand.repeat(images.shape[-1]) if is_last else operand[:, None, None]
-        width = images.shape[-1] if is_last else 0
-        found = self._rows.get((number, width))
-        if found is None:
-            operand = torch.tensor(values, dtype=torch.float32, device="cpu")
-            found = operand.repeat(width) if is_last else operand[:, None, None]
-            self._rows[number, width] = found
-        return found
+
+@functools.lru_cache(256)
+def _operand(values: tuple[float, ...], width: int, device: torch.device) -> torch.Tensor:
+    """Return a number for each channel, for images [3, H, W]; with a width, for rows [3 * W] of channels-last ones."""
+    operand = torch.tensor(values, dtype=torch.float32, device=device)
+    return operand.repeat(width) if width else operand[:, None, None]
 
 
 @dataclass(frozen=True)
