@@ -128,7 +128,7 @@ def test_pixels_boxes_and_masks_of_any_transform(
         return
     plan = read_joint(v2.Compose([v2.ToImage(), transform] if is_tensor else [transform]))
     assert plan is not None
-    assert plan.is_fused
+    assert not plan.rest
     rng = np.random.default_rng(3)
     for number in range(count):
         height, width = (30 + 7 * (number % 7), 70 - 9 * (number % 5))

@@ -275,10 +275,10 @@ class Pointwise:
         is_last = images.stride(-3) == 1 and images.shape[-3] > 1
         values = images.movedim(-3, -1).flatten(-2) if is_last else images
         operand_of = _operand if images.device.type == "cpu" else _operand.__wrapped__  # streams would share it
+        width = images.shape[-1] if is_last else 0
         for name, operand in self.operations:
-            if not isinstance(operand, float):
-                operand = operand_of(operand, images.shape[-1] if is_last else 0, images.device)
-            getattr(values, f"{name}_")(operand)
+            is_one = isinstance(operand, float)
+            getattr(values, f"{name}_")(operand if is_one else operand_of(operand, width, images.device))
         return images
 
 
