@@ -16,9 +16,20 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, is_device, quote
+from recordzoo.base.text import JSON, counted, is_device, name_first, quote, shorten
 from recordzoo.errors import SourceError
-from recordzoo.own.columns import LABEL_COLUMNS, USUAL, Columns, ListTable, Places, boxes_in, is_left_out, read_list
+from recordzoo.own.columns import (
+    LABEL_COLUMNS,
+    MAX_SHOWN,
+    TARGET_KINDS,
+    USUAL,
+    Columns,
+    ListTable,
+    Places,
+    boxes_in,
+    is_left_out,
+    read_list,
+)
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField
@@ -46,8 +57,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_NAME_CHARACTERS = 4096
 _MAX_DIGITS = 100
-_NUM_COMPARED = 500
-_MANY = 20  # rows: in fewer, most names may differ by chance
+_NUM_NAMED = 3
 _MAX_LABELS_BYTES = 4 << 30
 
 # Any, here and below: values of all kinds.
@@ -286,10 +296,8 @@ def _choice(
     """Yield how the columns were read, for the user to check."""
     read = []
     for name, field in fields.items():
-        names = "" if field.spec.names is None else f", {counted(len(field.spec.names), 'name')}"
-        header = table.header[named[name]]
-        column = "" if name == header else f" from {header!r}"
-        read.append(f"{name}{column} ({field.spec.kind}{names})")
+        kind = places.targets.get(named[name], "")
+        read.append(_described(name, table.header[named[name]], field, is_guess=kind is None))
     targets, others = read[: len(places.targets)], read[len(places.targets) :]
     yield f"images from {table.header[places.image]!r}"
     for what, found in (("targets", targets), ("further fields", others), ("splits", splits)):
@@ -302,45 +310,20 @@ def _choice(
     rows = zip(table.columns[places.image], table.columns[target], strict=True)
     if several := {path for path, label in rows if first.setdefault(path, label) != label}:
         yield f"{counted(len(several), 'image has', 'images have')} rows with different labels: each row is a record"
-    for name, field in fields.items():
-        kind = places.targets.get(named[name], "")
-        if joined := _joined(field.spec.names or (), is_certain=kind is not None):
-            label, mark = joined
-            how = [] if kind == "multilabel" else ["--target", f"{table.header[named[name]]}:multilabel"]
-            how += [] if mark == "," else ["--separator", mark]
-            yield f"{name} has {label[:80]!r}: if these are several labels, pass {' '.join(map(quote, how))}"
-        if places.targets.get(named[name], "") is None and (doubt := _doubt(field)):
-            what, kind = doubt
-            option = quote(f"{table.header[named[name]]}:{kind}")
-            yield f"{name} has {what}; for {'numbers' if kind == 'float' else 'texts'}, pass --target {option}"
 
 
-def _doubt(field: Column) -> tuple[str, str] | None:
-    """Return what speaks against classes, and the other kind: numbers that do not count on from 0 or 1; many names."""
-    if field.spec.kind is not FieldKind.CLASS:
-        return None
-    if (names := field.spec.names) is not None:
-        is_many = len(field.values) >= _MANY and 2 * len(names) > len(field.values)
-        return (f"{len(names):,} classes for {len(field.values):,} images", "text") if is_many else None
-    numbers = np.unique(np.asarray(field.values))
-    counts_on = numbers[0] in (0, 1) and numbers[-1] - numbers[0] + 1 == len(numbers)
-    return None if counts_on else (f"classes from {numbers[0]} to {numbers[-1]}", "float")
-
-
-def _joined(names: Sequence[str], *, is_certain: bool) -> tuple[str, str] | None:
-    """Return a name that may be several labels, and what stands between them.
-
-    Names have commas and spaces, too: only where the parts of one are some of another's, and the user gave no kind.
-    """
-    for mark in "|;":
-        if (joined := next((name for name in names if mark in name), None)) is not None:
-            return joined, mark
-    for mark in "" if is_certain else ", ":
-        parts = {name: {*name.split(mark)} for name in names[:_NUM_COMPARED]}
-        for name, found in parts.items():
-            if len(found) > 1 and any(other < found for other in parts.values()):
-                return name, mark
-    return None
+def _described(name: str, header: str, field: Column, *, is_guess: bool) -> str:
+    """Describe a field: its column, its kind, and the first names of its classes or the range of their numbers."""
+    column = "" if name == header else f" from {header!r}"
+    kind, names = str(field.spec.kind), field.spec.names
+    if names is not None:
+        kind += f", {counted(len(names), 'name')}: {shorten(name_first(names, _NUM_NAMED), MAX_SHOWN)}"
+    elif field.spec.kind is FieldKind.CLASS:
+        numbers = np.asarray(field.values)
+        kind += f", {numbers.min()} to {numbers.max()}"
+    if is_guess and field.spec.kind is FieldKind.CLASS:
+        kind += f"; another kind ({', '.join(TARGET_KINDS)}): --target {quote(f'{header}:KIND')}"
+    return f"{name}{column} ({kind})"
 
 
 def digest_of(table: ListTable) -> str:
