@@ -1,10 +1,10 @@
 """`Listing`: samples that a list or annotation files name, in columns; the source of its files; its recipe."""
 
-import contextlib
 import functools
 import itertools
 import json
 import os
+import re
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON, name_first, quote, shorten
+from recordzoo.base.text import JSON, name_first, shorten
 from recordzoo.errors import NotPreparedError
 from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
@@ -30,7 +30,7 @@ Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
 
 _NOTE = "\0"  # in the name of a note: <field> NUL <position>
-_FOLDERS_TRIED, _FOLDERS_WALKED = 100, 1000
+_FOLDERS_WALKED, _PLACES_SHOWN = 1000, 3
 _OUTSIDE = "it leads out of the list's directory"
 
 
@@ -282,11 +282,7 @@ class ListSource(SizedSource):
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
         outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
         is_list = listing.path.is_file() and len(problems) == len(self.names)
-        names = [name for name, _ in problems[:NUM_SHOWN]]
-        there = _place_of(names, listing.base, listing.path.stem.lower()) if is_list else ""
-        labels = [label for column in listing.columns.values() for label in (column.spec.names or ())[:NUM_SHOWN]]
-        if is_list and labels and all((listing.base / label).is_file() for label in labels):
-            there = " The labels are files that are there: is the path's column another one (--image, image=)?"
+        there = _place_of(problems[0][0], listing.base) if is_list else ""
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
             f"{more}. {listing.where}{there} on_error='skip' (--on-error skip) leaves them out."
@@ -296,30 +292,18 @@ class ListSource(SizedSource):
         )
 
 
-def _place_of(names: Sequence[str], base: Path, stem: str) -> str:
-    """Say with which options images are found that a list names without folder or ending; "" if with none.
-
-    Args:
-        base: The directory to look in, and in its folders: first in those whose names are in the list's, `stem`.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        found = sorted(filter(Path.is_dir, base.iterdir()), key=lambda path: (path.name.lower() not in stem, path))
-        for folder, ending in itertools.product((base, *found[:_FOLDERS_TRIED]), ("", *IMAGE_ENDINGS)):
-            if all((folder / f"{name}{ending}").is_file() for name in names):
-                where = f" --image-dir {quote(os.path.relpath(folder))}" if folder != base else ""
-                suffix = f" --image-suffix {ending}" if ending else ""
-                return f" {folder / names[0]}{ending} is there: pass{where}{suffix} (image_dir, image_suffix)."
-        if all((base / name.replace("\\", "/")).is_file() for name in names):
-            return " Write / between their folders, and they are found."
-        parts = [name.split("/") for name in names]
-        for start in range(1, min(map(len, parts))):
-            if all(base.joinpath(*each[start:]).is_file() for each in parts):
-                return f" {base.joinpath(*parts[0][start:])} is there: write paths relative to the list's directory."
-        for top, _, files in itertools.islice(os.walk(base), _FOLDERS_WALKED):
-            if there := {f"{parts[0][-1]}{ending}" for ending in ("", *IMAGE_ENDINGS)}.intersection(files):
-                place = os.path.relpath(os.path.join(top, there.pop()), base)
-                return f" {place} is there: write such paths, relative to the list's directory, into the list."
-    return ""
+def _place_of(name: str, base: Path) -> str:
+    """Say where below a directory files of a listed file's name lie, also with an ending; "" if there are none."""
+    file = re.split(r"[/\\]", name)[-1]
+    wanted = {file, *(file + ending for ending in IMAGE_ENDINGS)}
+    walked = itertools.islice(os.walk(base), _FOLDERS_WALKED)
+    places = [os.path.relpath(os.path.join(top, each), base) for top, _, names in walked for each in wanted & {*names}]
+    if not places:
+        return ""
+    return (
+        f" There is {name_first(sorted(places), _PLACES_SHOWN)}: list paths relative to that directory, with / between "
+        "their parts, or pass --image-dir DIR and --image-suffix ENDING (image_dir, image_suffix)."
+    )
 
 
 class Files:
