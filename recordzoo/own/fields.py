@@ -115,7 +115,7 @@ class FieldPlan:
             is_alike = value is None or self.has_look_of(array)
             if is_alike and (self.shape or self.is_tensor or np.dtype(self.dtype).kind == "f"):
                 return _uneven(text, item, replace(self, kind="raw", shape=(0,) * len(self.shape)))
-            if is_alike or (is_json(value) and (array is None or not self.shape)):
+            if is_alike or (is_json(value) and (array is None or not (array.ndim or self.shape))):
                 return _json_instead(text, item)
             return SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
         if self.kind in ("picture", "pixels"):  # PNG or arrays can store all of them
@@ -249,13 +249,22 @@ def _is_array(value: Any) -> bool:
 def _choose(
     name: str, values: Mapping[int, Any], *, is_first: bool = False, kind: Kind | None = None, in_dict: bool = False
 ) -> FieldPlan:
-    """Choose how one field is stored; `in_dict`: its arrays have shapes of their own and are no images."""
+    """Choose how one field is stored: by its first value, and again if a later one is not like it.
+
+    Args:
+        in_dict: Its arrays have shapes of their own and are no images.
+
+    Raises:
+        SampleError: A value cannot be stored, or not like those before it; the message has its position.
+    """
     there = {position: value for position, value in values.items() if value is not None}
     if not there:
         return FieldPlan(name, "json" if kind == "json" else "none")
     position, value = next(iter(there.items()))
     with at_position(position):
-        chosen = kind or _even(name, there, _kind(name, value, is_first=is_first, in_dict=in_dict), in_dict=in_dict)
+        chosen = kind or _kind(name, value, is_first=is_first, in_dict=in_dict)
+    if kind is None and chosen == "picture" and _is_smaller_raw(list(there.values())):
+        chosen = "pixels"
     given = as_array(value)
     array = as_pixels(value) if chosen == "pixels" else given
     dimensions = given.ndim if given is not None and chosen in ("picture", "pixels") else 0
@@ -264,16 +273,18 @@ def _choose(
         if array is None:
             raise SampleError(f"position {position}: {name!r} is a {describe(value)}; it cannot be stored as {chosen}.")
         plan = replace(plan, dtype=array.dtype.str, shape=array.shape)
-    for position, value in values.items():
-        with at_position(position):
-            try:
-                Encoded().add(plan, value)
-            except UnevenError as err:
-                if kind is not None:
-                    raise SampleError(f"{err}; kinds asks for {kind!r}") from None
-                new: FieldPlan = err.details["plans"][0]
-                return replace(new, is_tensor=plan.is_tensor, dimensions=dimensions)
-    return plan
+    while True:
+        for position, value in values.items():
+            with at_position(position):
+                try:
+                    Encoded().add(plan, value)
+                except UnevenError as err:
+                    if kind is not None:
+                        raise SampleError(f"{err}; kinds asks for {kind!r}") from None
+                    plan = replace(err.details["plans"][0], is_tensor=plan.is_tensor, dimensions=dimensions)
+                    break
+        else:
+            return plan
 
 
 def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
@@ -281,11 +292,11 @@ def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
     if isinstance(value, bytes | bytearray | memoryview):
         return "image" if look(bytes(value)).problem is None or name == "image" else "bytes"
     array = as_array(value)
-    is_small = array is not None and ((array.nbytes <= _ROW_BYTES and not is_first) or in_dict)
-    if is_picture(value) and not is_small:
+    is_small = array is not None and array.nbytes <= _ROW_BYTES and not is_first
+    if is_picture(value) and not (is_small or in_dict):
         return "picture"
     if array is not None and array.ndim <= MAX_DIMENSIONS:
-        return "array" if array.ndim == 0 or is_small else "raw"
+        return "array" if array.ndim == 0 or (is_small and not in_dict) else "raw"
     try:
         json_bytes(value)
     except SampleError as err:
@@ -293,33 +304,6 @@ def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
         hint = _PATH_HINT if isinstance(value, os.PathLike) else inside
         raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}") from None
     return "json"
-
-
-def _even(name: str, there: Mapping[int, Any], kind: Kind, *, in_dict: bool) -> Kind:
-    """Choose from all values, after the first one's kind. Rows of an array may still have other shapes.
-
-    Raises:
-        SampleError: Some arrays have another dtype or number of dimensions than the first.
-    """
-    if kind in ("image", "bytes", "json"):
-        return kind
-    if kind == "picture" and all(map(is_picture, there.values())):
-        return "pixels" if _is_smaller_raw(list(there.values())) else kind
-    arrays = {position: as_array(value) for position, value in there.items()}
-    looks = {position: (each.dtype.str, each.ndim) for position, each in arrays.items() if each is not None}
-    if len(looks) < len(there):
-        return "json" if kind == "array" else kind
-    first, expected = next(iter(looks.items()))
-    if {dimensions for _, dimensions in looks.values()} == {0}:
-        return "array" if len(set(looks.values())) == 1 else "json"
-    for position, each in looks.items():
-        if each != expected:
-            raise SampleError(
-                f"position {position}: {name!r} holds a {describe(there[position])}, and at position {first} a "
-                f"{describe(there[first])}. {_ONE_DTYPE}.",
-                position=position,
-            )
-    return "array" if kind == "array" and not in_dict else "raw"
 
 
 def _is_smaller_raw(values: Sequence[Any]) -> bool:
