@@ -354,7 +354,7 @@ class TestArguments:
     @pytest.mark.parametrize("names", [("x", "x_0"), ("a" * 64, "x")])
     def test_parts_that_would_be_called_as_another_field(self, names: tuple[str, str], tmp_path: Path) -> None:
         samples = [{name: (i, 2) if name in ("x", "a" * 64) else i for name in names} for i in range(3)]
-        with pytest.raises(ArgumentError, match="A part of a tuple or dict would become the field"):
+        with pytest.raises(ArgumentError, match="cannot be a field's name: small"):
             convert(Listed(samples), tmp_path / "x.records")
 
     def test_names_for_a_tuple_and_for_a_dict(self, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_file_that_the_dataset_misses_is_not_taken_for_a_full_disk(
     ("record", "words"),
     [
         ((b"x", 1), "position 1: a tuple, not a dict such as"),
-        ({"image": b"x"}, "position 1: a dict that is no dict of image, target: no 'target'"),
+        ({"image": b"x"}, "position 1: a dict that is no dict of image, target, but of image"),
         ({"image": b"x", "target": "one"}, r"position 1: 'target' holds a str, not int64 \(pass kinds="),
     ],
 )
@@ -128,8 +128,8 @@ def test_a_path_instead_of_an_image(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
-    for key, kept in (("name", "names"), ("split", "splits")):
-        with pytest.raises(ArgumentError, match=rf"keep their {kept} there. Pass fields={{'{key}': '{key}_'}}"):
+    for key in ("name", "split"):
+        with pytest.raises(ArgumentError, match=rf"none of name, .*, split. .* such as fields={{'{key}': '{key}_'}}"):
             convert([{key: "a", "image": jpeg(1)}], tmp_path / "my.records")
         convert([{key: "a", "image": jpeg(1)}], tmp_path / f"{key}.records", fields={key: f"{key}_"})
 

@@ -422,21 +422,12 @@ class Fields:
             return [(self.names[0], sample)]
         if self.form == "dict":
             if not isinstance(sample, Mapping) or len(sample) != len(self.keys) or set(sample) != set(self.keys):
-                raise SampleError(
-                    f"a {describe(sample)} that is no dict of {', '.join(self.keys)}{_keys_differ(sample, self.keys)}"
-                )
+                found = f", but of {', '.join(map(str, sample))[:300]}" if isinstance(sample, Mapping) else ""
+                raise SampleError(f"a {describe(sample)} that is no dict of {', '.join(self.keys)}{found}")
             return [(name, sample[key]) for key, name in zip(self.keys, self.names, strict=True)]
         if not isinstance(sample, tuple | list) or len(sample) != len(self.names):
             raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.names)}")
         return zip(self.names, sample, strict=True)
-
-
-def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
-    """Describe the missing and the unexpected keys of a dict."""
-    if not isinstance(sample, Mapping):
-        return ""
-    missing = [f"no {key!r}" for key in keys if key not in sample]
-    return ": " + ", ".join([*missing, *(f"{key!r} besides" for key in sample if key not in keys)])
 
 
 def infer(
@@ -487,7 +478,7 @@ def infer(
         return infer(samples, ("input", *items[1:]), kinds, has_gaps=has_gaps)
     if unknown := sorted(set(kinds).difference(plans)):
         raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
-    _check_parts(parts)
+    _check_names([name for each in parts.values() for name in each.values()])
     return Fields(form, keys, items, parts, plans, has_gaps)
 
 
@@ -502,15 +493,15 @@ def _refuse_path(images: Mapping[int, Any], *, is_guess: bool) -> None:
             )
 
 
-def _check_parts(parts: Mapping[str, Parts]) -> None:
-    """Raise if the name of a part of a tuple or dict is taken."""
-    names = [name for each in parts.values() for name in each.values()]
-    wrong = next((name for name in names if names.count(name) > 1 or not is_field_name(name)), None)
-    if wrong is not None:
-        raise ArgumentError(
-            f"A part of a tuple or dict would become the field {wrong!r}, which is not a valid name, or is another "
-            "field's. Pass fields with other names."
-        )
+def _check_names(names: Sequence[Any]) -> None:
+    """Raise if a name cannot be that of a field, or is another's, too."""
+    for name in names:
+        if not isinstance(name, str) or name in RESERVED_FIELDS or not is_field_name(name) or names.count(name) > 1:
+            raise ArgumentError(
+                f"{name!r} cannot be a field's name: small letters, digits and _ only, each name once, on Windows no "
+                f"device's, and none of {', '.join(sorted(RESERVED_FIELDS))}. Pass fields with other names, such as "
+                f"fields={{{name!r}: '{name}_'}}."
+            )
 
 
 def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
@@ -539,15 +530,5 @@ def _item_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappin
         if form == "dict" or len(names) != len(keys):
             raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(keys)}.")
         items = tuple(names)
-    for name in items:
-        if name in RESERVED_FIELDS:
-            raise ArgumentError(
-                f"{name!r} cannot be a field's name: record sets keep their "
-                f"{'names' if name.startswith('name') else 'splits'} there. Pass fields={{{name!r}: '{name}_'}}."
-            )
-        if not isinstance(name, str) or not is_field_name(name) or items.count(name) > 1:
-            raise ArgumentError(
-                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and on Windows no "
-                "device's name. Pass fields with other names."
-            )
+    _check_names(items)
     return items
