@@ -1,5 +1,6 @@
 """LMDB databases of earlier tools: images and labels in the tool's order, read page by page without running code."""
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -140,7 +141,6 @@ class Layout:
 
     Attributes:
         name: Its name for `--from`.
-        expected: A description of its values, for messages.
         parse: Reads a value; raises `ForeignValueError` for another layout.
         order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
             tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
@@ -148,7 +148,6 @@ class Layout:
     """
 
     name: str
-    expected: str
     parse: Callable[[bytes], Value]
     order: Callable[[Sequence[bytes], Read, Path], Order]
 
@@ -306,15 +305,12 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
         return KNOWN["lmdb_text"]
     first = next((entry for entry in entries if entry.key not in (KEYS, LENGTH)), entries[0])
     value = database.value(first)
-    reasons: dict[str, str] = {}
     untried = {"lmdb_text"} if is_installed(PROTOBUF[0]) else {"lmdb_text", "caffe", "torchrecord"}
     for name, layout in KNOWN.items():
-        try:
+        with contextlib.suppress(ForeignValueError):
             if name not in untried:
                 layout.parse(value)
                 return layout
-        except ForeignValueError as err:
-            reasons[name] = f"{layout.expected}: {err}"
     if not keys.isdisjoint((KEYS, LENGTH)):
         return KNOWN["folder2lmdb"]
     need(*PROTOBUF)  # without it, a layout was not tried
@@ -325,7 +321,6 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
         "recordzoo.convert.",
         path=str(database.path),
         sample={"key": key, "begins": begins, "size_bytes": len(value)},
-        reasons=reasons,
     )
 
 
@@ -431,27 +426,17 @@ def _by_count(keys: Sequence[bytes], read: Read, file: Path) -> Order:
     return images, labels
 
 
-STORED = Layout("", "any bytes", Value, _in_place)
+STORED = Layout("", Value, _in_place)
 """Values that are images and nothing else, in LMDB's order; never detected, only requested."""
 
 _KNOWN = (
-    Layout(
-        "folder2lmdb",
-        "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow",
-        pair_value,
-        _by_keys,
-    ),
-    Layout(
-        "torchrecord",
-        "TensorProtos of TorchRecord (an image's size and pixels, a label)",
-        torchrecord_value,
-        _by_number,
-    ),
-    Layout("caffe", "a Datum of Caffe (channels, height, width, data, label)", caffe_value, _in_place),
-    Layout("lmdb_arrays", "a numpy.ndarray, pickled or by pyarrow", array_value, _by_keys),
-    Layout("lmdb_objects", "a pickled object with image, size, channels and label", object_value, _by_keys),
-    Layout("lmdb_text", "an image's file under image-000000001, and its text under label-000000001", Value, _by_count),
-    Layout("lmdb_images", "an image's file", image_value, _by_list),
+    Layout("folder2lmdb", pair_value, _by_keys),
+    Layout("torchrecord", torchrecord_value, _by_number),
+    Layout("caffe", caffe_value, _in_place),
+    Layout("lmdb_arrays", array_value, _by_keys),
+    Layout("lmdb_objects", object_value, _by_keys),
+    Layout("lmdb_text", Value, _by_count),
+    Layout("lmdb_images", image_value, _by_list),
 )
 
 
