@@ -228,9 +228,9 @@ class TestAgain:
     def test_another_way_of_writing(self, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "list.txt", plain())
         made(path, shuffle_seed=3, num_shards=2)
-        with pytest.raises(OtherSourceError, match=r"was written with shuffle_seed \(--shuffle\) 3, not with .* 4\."):
+        with pytest.raises(OtherSourceError, match=r"was written with shuffle_seed 3, not 4\."):
             made(path, shuffle_seed=4)
-        with pytest.raises(OtherSourceError, match=r"was written without shard_bytes \(--shard-size\), not with .* 10"):
+        with pytest.raises(OtherSourceError, match=r"was written with shard_bytes None, not 10"):
             made(path, shard_bytes=1 << 20)
 
     @pytest.mark.parametrize("change", ["size", "content"])

@@ -214,7 +214,7 @@ class TestColumns:
     def test_another_choice_of_columns_is_another_set(self, folder: Path) -> None:
         path, table = table_set(folder), folder / "table.csv"
         assert prepared(table) == path  # as it was made
-        with pytest.raises(OtherSourceError, match=r"was written with --image photo --target breed:class .*, not with"):
+        with pytest.raises(OtherSourceError, match="was written with columns --image photo --target breed:class "):
             prepared(table, image="photo", targets={"age": "float"})
         again = prepared(table, image="photo", targets={"age": "float"}, refresh="if-changed", workers=1)
         assert RecordReader(again).manifest.default_target == "age"

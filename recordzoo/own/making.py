@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
@@ -193,16 +191,7 @@ def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | N
     for name, wanted in recipe.options.items():
         found = written.get(name) if isinstance(written, dict) else None
         if wanted is not None and wanted != found:
-            return f"was written {_written(name, found)}, not {_written(name, wanted)}"
+            if name == "columns":
+                found, wanted = (" ".join(Columns.from_json(each or {}).words()) or "usual" for each in (found, wanted))
+            return f"was written with {name} {found}, not {wanted}"
     return None
-
-
-def _written(name: str, value: JSON) -> str:
-    """Say how a list was written, with the options of Python and of the command line."""
-    if name == "columns":
-        return f"with {' '.join(Columns.from_json(value or {}).words()) or 'the usual columns'}"
-    options = {"shuffle_seed": "--shuffle", "num_shards": "--shards", "shard_bytes": "--shard-size"}
-    if value is None:
-        return f"without {name} ({options[name]})"
-    shown = f" ({format_bytes(value)})" if name == "shard_bytes" and isinstance(value, int) else ""
-    return f"with {name} ({options[name]}) {value}{shown}"
