@@ -247,8 +247,6 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
         imported(tmp_path / "x.lmdb")
     assert f"layout ({', '.join(LAYOUTS)}); the value of its key '\\\\x1b[2J' begins with de ad " in str(caught.value)
     assert caught.value.sample == {"key": "\\x1b[2J", "begins": " ".join(["de ad"] * 16), "size_bytes": 80}
-    assert caught.value.reasons.keys() == {*LAYOUTS} - {"lmdb_text"}
-    assert "a numpy.ndarray, pickled" in caught.value.reasons["lmdb_arrays"]
 
 
 def test_the_layout_may_be_told(tmp_path: Path) -> None:
@@ -293,10 +291,9 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "several")
     with pytest.raises(SourceError, match="is empty"):
         imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
-    told = {"notes": "Known are: .*webdataset", "a.7z": "Unpack it.", "a.ods": "Save it", "a.json": "Images and their"}
-    for name, said in told.items():
+    for name in ("notes", "a.7z", "a.ods", "a.json"):
         (tmp_path / name).write_text("no database")
-        with pytest.raises(NotPreparedError, match=rf"{name} is of no known format. {said}"):
+        with pytest.raises(NotPreparedError, match=rf"{name} is of no known format. Known are: .*webdataset.*Unpack"):
             imported(tmp_path / name)
 
 

@@ -31,7 +31,6 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.publish import generation
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
 from recordzoo.records.manifest import FieldKind, FieldSpec, Manifest, SetKind
@@ -319,10 +318,6 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
 _MAX_NAME = 4096
 """The most characters of a class name in a manifest."""
 
-_WITH_IMAGES = (".json", ".yaml", ".yml", ".xml", ".names", *IMAGE_ENDINGS)
-_PACKED = (".7z", ".bz2", ".gz", ".rar", ".xz", ".zst")
-_SHEETS = (".xls", ".xlsx", ".ods")
-
 
 class ForeignRecipe(SampleRecipe):
     """Another tool's data as records, in the same order.
@@ -457,19 +452,11 @@ class ForeignRecipe(SampleRecipe):
 def _unknown_format(location: str) -> NotPreparedError:
     if "://" not in location and not Path(location).exists():
         return NotPreparedError(f"There is nothing at {location}.", path=location)
-    path, hint = Path(location), ""
-    if path.suffix.lower() in _WITH_IMAGES:
-        folder = path.parent.parent if path.parent.name.lower() == "annotations" else path.parent
-        hint = f" Images and their annotations are read from their directory: {command('prepare', folder)}."
-        hint += " A table is read as .jsonl, an object on each line." if path.suffix.lower() == ".json" else ""
-    elif path.suffix.lower() in _PACKED:
-        hint = " Unpack it."
-    elif path.suffix.lower() in _SHEETS:
-        hint = " Save it as .csv."
     return NotPreparedError(
-        f"{shown(location)} is of no known format.{hint} Known are: a directory with one folder for each class, or "
-        f"with images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
-        f"{', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
+        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, or with "
+        f"images and their annotations (COCO, YOLO, VOC, masks: give the directory, not a file in it); a list of files "
+        f"({', '.join(LIST_ENDINGS)}); {', '.join(NAMES)}. Unpack other archives; save other tables as .csv. Anything "
+        "else: recordzoo.convert(dataset).",
         path=shown(location),
     )
 
