@@ -132,10 +132,10 @@ def test_attribute_names_where_the_readme_says_they_are(tmp_path: Path) -> None:
         (FILES["bbox"], lambda data: data.replace(b"3 ", b"99 ", 1), "has no image with the number 99"),
         (FILES["bbox"], lambda data: b"1 2 three 4 5\n", "not a table of 5 or more numbers"),
         (FILES["bbox"], lambda data: b"", "is empty"),
-        (FILES["parts"], lambda data: b"".join(data.splitlines(True)[:-1]), "lacks rows for 1 of 12 images"),
+        (FILES["parts"], lambda data: b"".join(data.splitlines(True)[:-1]), "lacks 1 row, the first of image 12"),
         (FILES["parts"], lambda data: data + b"1 16 0 0 0\n", r"the second column goes from 1 to 16; expected 1 to 15"),
-        ("CUB_200_2011/images.txt", lambda data: b"one " + data, "line 1: expected a number and a name"),
-        ("CUB_200_2011/images.txt", lambda data: data.replace(b"2 ", b"1 ", 1), "have the number"),
+        ("CUB_200_2011/images.txt", lambda data: b"one " + data, "line 1: expected an integer, found 'one'"),
+        ("CUB_200_2011/images.txt", lambda data: data.replace(b"2 ", b"1 ", 1), "have one number"),
         ("CUB_200_2011/parts/parts.txt", lambda data: data.replace(b"2 ", b"44 ", 1), "not numbered from 1 to 15"),
     ],
 )
