@@ -4,7 +4,6 @@ The command line imports this module for every command: what imports NumPy is im
 """
 
 import contextlib
-import difflib
 import itertools
 import os
 import re
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 from recordzoo import catalogue
 from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command, known_roots
-from recordzoo.base.text import did_you_mean, name_first, no_split, shown
+from recordzoo.base.text import closest, did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, SourceError
 from recordzoo.formats import NAMES, find_foreign
@@ -524,43 +523,36 @@ def no_set(text: str, places: Sequence[Path]) -> NotPreparedError:
 
 
 def _unknown_name(name: str) -> ArgumentError:
-    """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
-    meant = catalogue.unknown(name).details.get("meant") or next(iter(_near_paths(name)), None)
-    hint = f"Did you mean {meant}? " if meant else ""
+    """Make the error for a word that is no dataset and no path, with the dataset or path of the most similar name."""
+    meant = catalogue.unknown(name).details.get("meant") or _near_path(name)
+    hint = f" Did you mean {meant}?" if meant else ""
     return ArgumentError(
-        f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
-        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
-        f"record set. Prepare your copy of a dataset that is not in the list: {command('prepare', './FOLDER')}",
+        f"There is no dataset and no path {name!r}.{hint} {_whats_read()} Prepare your copy of a dataset that is "
+        f"not in the list: {command('prepare', './FOLDER')}",
         name=name,
         meant=meant,
     )
 
 
 def _nothing_there(text: str) -> NotPreparedError:
-    """Make the error for a path that does not exist, with similar paths beside it."""
-    near = _near_paths(text)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return NotPreparedError(
-        f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
-        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset; {command('list')} shows them.",
-        path=text,
-        meant=near[0] if near else None,
+    """Make the error for a path that does not exist, with the path of the most similar name beside it."""
+    meant = _near_path(text)
+    hint = f" Did you mean {meant}?" if meant else ""
+    return NotPreparedError(f"{text} does not exist.{hint} {_whats_read()}", path=text, meant=meant)
+
+
+def _whats_read() -> str:
+    return (
+        f"{command('list')} shows the datasets; a path is a directory with one folder for each class, a list of files "
+        f"({', '.join(LIST_ENDINGS)}), another tool's files, or a record set."
     )
 
 
-def _near_paths(text: str) -> list[str]:
-    """Find directories, lists and record sets beside a path that have a similar name, the most similar first."""
-    path = Path(text)
-    found: dict[str, str] = {}  # Every command takes photos and photos.records alike: only one of them is named.
-    try:
-        names = sorted(os.listdir(path.parent))
-    except OSError:
-        return []
-    for name in names:
-        is_list = name.lower().endswith(LIST_ENDINGS)
-        if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
-            continue
-        found.setdefault(name.lower().removesuffix(_ENDING), name)
-    close = difflib.get_close_matches(path.name.lower().removesuffix(_ENDING), list(found), 3, 0.7)
+def _near_path(text: str) -> str | None:
+    """Find the directory, list or record set beside a path that has the most similar name."""
+    path, found = Path(text), None
+    with contextlib.suppress(OSError):
+        shown_names = [name for name in sorted(os.listdir(path.parent)) if not name.startswith(".")]
+        found = closest(path.name, (name for name in shown_names if _is_list(name) or (path.parent / name).is_dir()))
     folder = "." if path.parent == Path() else str(path.parent)
-    return [os.path.join(folder, found[stem]) for stem in close]
+    return None if found is None else os.path.join(folder, found)
