@@ -35,11 +35,11 @@ class Missing(Dataset):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("photos", "a str is no dataset"),
-        ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, r"'train', 'test'.*dataset\['train'\]"),
-        (Missing, "Missing is a class"),
-        (Path("photos"), "ImageFolderRecord"),
-        (iter([(b"x", 0)]), r"list_iterator is not map-style: it needs __len__ and __getitem__\.$"),
+        ("photos", "A str is no map-style dataset.* files at a path become records by prepare"),
+        ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, "A dict is no map-style dataset.* one dataset of a dict"),
+        (Missing, "A type is no map-style dataset.* Pass an object of a class"),
+        (Path("photos"), "A pathlib.PosixPath is no"),
+        (iter([(b"x", 0)]), "A list_iterator is no map-style dataset, an object with __len__ and __getitem__"),
         ([], "list is empty"),
     ],
 )

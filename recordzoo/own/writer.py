@@ -112,24 +112,14 @@ def convert(
 # Any: the user may pass anything.
 def _check_dataset(dataset: Any) -> None:
     """Raise unless it is a map-style dataset with at least one sample."""
-    name = type(dataset).__name__
-    if isinstance(dataset, os.PathLike | str | bytes):
+    is_other = isinstance(dataset, os.PathLike | str | bytes | type | Mapping)
+    if is_other or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise ArgumentError(
-            f"{dataset!r}: a {name} is no dataset. Files in a folder for each class become records by "
-            "ImageFolderRecord(path), files of a list by prepare(path)."
+            f"A {describe(dataset)} is no map-style dataset, an object with __len__ and __getitem__. Pass an object of "
+            "a class, or one dataset of a dict; files at a path become records by prepare(path)."
         )
-    if isinstance(dataset, type):
-        raise ArgumentError(f"{dataset.__name__} is a class; pass an object of it, {dataset.__name__}(...).")
-    if isinstance(dataset, Mapping):
-        keys = [repr(key) for key in dataset]
-        raise ArgumentError(
-            f"A {name} of {', '.join(keys[:10]) or 'nothing'} is no dataset"
-            + (f"; pass one of its values, such as dataset[{keys[0]}]." if keys else ".")
-        )
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise ArgumentError(f"{name} is not map-style: it needs __len__ and __getitem__.")
     if len(dataset) == 0:
-        raise ArgumentError(f"{name} is empty; there is nothing to convert.")
+        raise ArgumentError(f"{type(dataset).__name__} is empty; there is nothing to convert.")
 
 
 # Any: a sample.
