@@ -30,15 +30,11 @@ _LISTS = (".csv", ".tsv", ".jsonl", ".parquet", ".json", ".mat", ".manifest")
 _OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
 """Fewer endings than those of `OF_MASK`: among classes, ``a_l.jpg`` may be the large one of ``a.jpg``."""
 
-_OF_TOOLS = {
-    "VIA": rb'"(shape_attributes|_via_\w+)"\s*:|region_shape_attributes',
-    "a table of boxes": rb"(?i)^[^\n<]*\bx_?min\b[^\n<]*\by_?max\b",
-    "Label Studio": rb'"(from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:',
-    "labelme": rb'"shapes"\s*:\s*\[',
-    "CVAT": rb"<annotations>\s*<version>",
-    "CreateML": rb'"coordinates"\s*:\s*\{',
-}
-"""What the first bytes of files of tools have that are not read."""
+_OF_TOOLS = re.compile(
+    rb'"(shape_attributes|_via_\w+|from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:|region_shape_attributes|'
+    rb'"shapes"\s*:\s*\[|"coordinates"\s*:\s*\{|<annotations>\s*<version>|(?i:^[^\n<]*\bx_?min\b[^\n<]*\by_?max\b)'
+)
+"""What files of VIA, Label Studio, labelme, CreateML and CVAT begin with, and tables of boxes; none of them is read."""
 
 _PAIRED = re.compile(
     "before|after|inputs?|outputs?|targets?|source|reference|gt|ground_?truth|rgb|depth|disparity|normals?|flows?|"
@@ -72,9 +68,11 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
     if plain is not None:
         return f"there is {plain}"
     for name in [name for name in names if name.lower().endswith((".json", ".xml", ".csv"))][:_NUM_LOOKED]:
-        if tool := _tool_of(head(name)):
-            by_name = f" (--annotations {name} reads instances there)" if tool == "COCO" else ""
-            return f"{name} has the keys of {tool}{by_name}"
+        data = head(name)
+        if has_coco_keys(data):
+            return f"{name} has the keys of COCO (--annotations {name} reads instances there)"
+        if _OF_TOOLS.search(data):
+            return f"{name} has the keys of a tool for annotations"
     tops = {name.partition("/")[0] for name in names if "/" in name}
     if masks := sorted(top for top in tops if _OF_FOLDER.search(top) and _OF_FOLDER.sub("", top) in tops):
         return f"{masks[0]} has the name of a folder with masks"
@@ -110,12 +108,6 @@ def _nested(names: Iterable[str]) -> tuple[str, str]:
         if len(folders & inner.keys()) > 1:
             return f"has folders of the names of others in {shown}", top
     return "", ""
-
-
-def _tool_of(data: bytes) -> str:
-    """Name the tool that writes files that begin so; "" if it is not known."""
-    found = (tool for tool, pattern in _OF_TOOLS.items() if re.search(pattern, data))
-    return next(found, "COCO" if has_coco_keys(data) else "")
 
 
 def refuse_no_classes(path: Path, text: str) -> None:
