@@ -16,7 +16,7 @@ from torchvision.tv_tensors import Mask
 from typing_extensions import override
 
 from recordzoo.base.text import TrainVal
-from recordzoo.datasets.coco_recipe import CATEGORIES, CocoPanoptic, CocoStuff
+from recordzoo.datasets.coco_recipe import CATEGORIES
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform, derived
 from recordzoo.families.files import Files, SplitPairsDataset
@@ -124,10 +124,6 @@ def _reader_of_annotations() -> Any:
     return COCO
 
 
-def _images(root: str, split: str) -> Files:
-    return Files("images", os.path.join(root, f"{split}2017"), ".jpg")
-
-
 class _CocoAnnotations(SplitPairsDataset[TrainVal]):
     """The annotations of each image, as JSON."""
 
@@ -150,11 +146,6 @@ class CocoStuffRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ig
     _ENTRY = "coco_stuff"
     _TARGET = "mask"
 
-    @override
-    def _files_below(self, root: str) -> Mapping[str, Files]:
-        folder = os.path.join(root, "annotations", CocoStuff.masks.format(split=self.split))
-        return {"image": _images(root, self.split), "mask": Files("targets", folder, ".png")}
-
     @derived
     def targets(self) -> list[str]:
         """The paths of the masks."""
@@ -172,9 +163,8 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
 
     @override
     def _files_below(self, root: str) -> Mapping[str, Files]:
-        images = _images(root, self.split)
-        folder = os.path.join(root, "annotations", CocoPanoptic.masks.format(split=self.split))
-        return {"image": images, "annotation": images, "mask": Files("masks", folder, ".png")}
+        files = self._recipe_files(image="images", mask="masks")
+        return {**files, "annotation": files["image"]}
 
     @derived
     def masks(self) -> list[str]:
