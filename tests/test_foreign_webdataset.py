@@ -236,11 +236,3 @@ def test_classes_beside_a_file_called_like_a_dataset(tmp_path: Path, monkeypatch
     with pytest.raises(OtherSourceError, match="other records or class names"):
         imported("lsun.tar")
     assert imported("lsun.tar", refresh=True).manifest.classes == ("cat", "cow")
-
-
-@pytest.mark.parametrize("inner", ["x/y", "train/part"])
-def test_shards_further_down_are_named(inner: str, tmp_path: Path) -> None:
-    (tmp_path / "set" / inner).mkdir(parents=True)
-    (tmp_path / "set" / inner / "a-000000.tar").write_bytes(fake.tar({"0.jpg": pairs(1)[0][0]}))
-    text = f"{tmp_path / 'set' / inner} holds another tool's files; run: recordzoo prepare"
-    check_refused(tmp_path / "set", tmp_path / "one.records", text)

@@ -283,7 +283,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match=r"nothing of format caffe at .* \(looked for data\.mdb"):
         imported(tmp_path / "empty", from_="caffe")
     (tmp_path / "empty" / "a.zip").touch()
-    with pytest.raises(FolderError, match=r"empty has no class folders, no images.* Unpack a\.zip, or run: "):
+    with pytest.raises(FolderError, match=r"empty has no class folders, no images.* Unpack zips, or prepare each"):
         imported(tmp_path / "empty")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))

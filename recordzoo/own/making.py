@@ -1,20 +1,17 @@
 """Make the record set of any `Target`, and check that an existing one fits the request."""
 
-import contextlib
 import dataclasses
-import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from recordzoo.base.settings import command
-from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
 from recordzoo.own.lists import ListRecipe, list_path
 from recordzoo.own.sample import SampleRecipe, store
-from recordzoo.own.targets import Target, holds_foreign
+from recordzoo.own.targets import Target
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
@@ -24,7 +21,6 @@ from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader
 
 _OF_FILES = ("tree", "flat", "annotated", "list")  # kinds of targets
-_FOLDERS_TRIED = 100
 
 
 def completed(target: Target, shuffle_seed: int | None, options: Options) -> Target:
@@ -94,46 +90,28 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     preparation = Preparation(recipe, target.root, options)
     before = generation(preparation.target)
-    with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
-        if target.kind in _OF_FILES and (not preparation.is_ready() or preparation.refresh):
-            if (source := preparation.source()) is not None:
-                source.files()  # missing raw data is reported first
-            for remark in recipe.remarks():
-                preparation.progress.note(f"{target.label}: {remark}")
-        path = preparation.run(download=download)
+    if target.kind == "tree":
+        _refuse_empty(target.root)
+    if target.kind in _OF_FILES and (not preparation.is_ready() or preparation.refresh):
+        if (source := preparation.source()) is not None:
+            source.files()  # missing raw data is reported first
+        for remark in recipe.remarks():
+            preparation.progress.note(f"{target.label}: {remark}")
+    path = preparation.run(download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)
     return Made(path, was_ready, preparation)
 
 
-@contextlib.contextmanager
-def _naming_others(path: Path) -> Iterator[None]:
-    """Refuse a directory that holds nothing known; in its error, name the folder that holds another tool's files."""
-    try:
-        if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
-            zips = sorted(path.glob("*.zip"))
-            packed = f"Unpack {zips[0].name}, or run: {command('prepare', zips[0])}. " if zips else ""
-            raise FolderError(
-                f"{path} has no class folders, no images, and no files of a known format. {packed}"
-                f"{command('prepare', '--help')} names the formats; any dataset of Python's is stored by "
-                "recordzoo.convert(dataset, 'my.records').",
-                path=os.fspath(path),
-            )
-        yield
-    except FolderError as err:
-        folders = itertools.islice(itertools.chain([path], path.glob("*/"), path.glob("*/*/")), _FOLDERS_TRIED)
-        other = next((folder for folder in folders if _is_of_others(folder)), None)
-        if other is None:
-            raise
-        text = f"{str(err).rstrip('.')}. {other} holds another tool's files; run: {command('prepare', other)}"
-        raise FolderError(text, **err.details) from err
-
-
-def _is_of_others(folder: Path) -> bool:
-    try:
-        return folder.is_dir() and holds_foreign(folder, {})
-    except RecordZooError:  # files or a package are missing
-        return True
+def _refuse_empty(path: Path) -> None:
+    """Refuse a directory that holds neither folders nor images."""
+    if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+        raise FolderError(
+            f"{path} has no class folders, no images, and no files of a known format. Unpack zips, or prepare each; "
+            f"{command('prepare', '--help')} names the formats; any dataset of Python's is stored by "
+            "recordzoo.convert(dataset, 'my.records').",
+            path=os.fspath(path),
+        )
 
 
 def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:
