@@ -94,7 +94,7 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         self.split = check_choice(split, "split", ("train", "val"))
         self.track = check_choice(track, "track", tuple(TRACKS))
         self._part = part_of(split, track)
-        self._ENDING = TRACKS[track].ending  # type: ignore[misc]  # of each name, not of all tracks' names
+        self._ENDING = TRACKS[track][1]  # type: ignore[misc]  # of each name, not of all tracks' names
         reader = self._open_part(download=download, options=options)
         self._show_paths(Selection(reader, split), self._recipe_files(image="images", high="targets"))
 

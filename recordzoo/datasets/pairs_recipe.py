@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -45,28 +44,17 @@ class ADE20K(ListedRecipe):
 _DIV2K_FOLDER = {"train": "train", "val": "valid"}
 
 
-class Track(NamedTuple):
-    """How images of low resolution were made.
-
-    Attributes:
-        folder: Their folder, with "{}" for "train" or "valid".
-        ending: The part of their names after the number.
-    """
-
-    folder: str
-    ending: str
-
-
-TRACKS: Mapping[str, Track] = {
+TRACKS: Mapping[str, tuple[str, str]] = {
     **{
-        f"{kind}_x{scale}": Track(f"DIV2K_{{}}_LR_{kind}/X{scale}", f"x{scale}.png")
+        f"{kind}_x{scale}": (f"DIV2K_{{}}_LR_{kind}/X{scale}/", f"x{scale}.png")
         for kind in ("bicubic", "unknown")
         for scale in (2, 3, 4)
     },
-    "bicubic_x8": Track("DIV2K_{}_LR_x8", "x8.png"),
-    "mild_x4": Track("DIV2K_{}_LR_mild", "x4m.png"),
-    "difficult_x4": Track("DIV2K_{}_LR_difficult", "x4d.png"),
+    "bicubic_x8": ("DIV2K_{}_LR_x8/", "x8.png"),
+    "mild_x4": ("DIV2K_{}_LR_mild/", "x4m.png"),
+    "difficult_x4": ("DIV2K_{}_LR_difficult/", "x4d.png"),
 }
+"""Folders of images of low resolution, with "{}" for "train" or "valid"; the part of their names after the number."""
 
 
 def part_of(split: str, track: str) -> str:
@@ -86,8 +74,8 @@ class DIV2K(ListedRecipe):
     @override
     def files(self) -> Mapping[str, Files]:
         split, track = self._place
-        kind, low = _DIV2K_FOLDER[split], TRACKS[track]
-        return {"image": (f"{low.folder.format(kind)}/", (low.ending,)), "high": (f"DIV2K_{kind}_HR/", (".png",))}
+        kind, (low, ending) = _DIV2K_FOLDER[split], TRACKS[track]
+        return {"image": (low.format(kind), (ending,)), "high": (f"DIV2K_{kind}_HR/", (".png",))}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
