@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.text import JSON, counted, name_first
@@ -34,8 +32,6 @@ from recordzoo.recipes.declared import (
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
-
-VAL_IMAGES_OF_A_CLASS = 50
 
 _NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})\.JPEG")
 
@@ -136,7 +132,7 @@ class ImageNet(DeclaredRecipe):
         order = class_folder_order(placed)
         names = [placed[index] for index in order]
         wnids, target = class_labels(names)
-        incomplete = self._what_is_missing(wnids, target)
+        incomplete = self._what_is_missing(wnids, len(names))
         if incomplete:
             logger.warning("ImageNet's split %r %s", self.part, incomplete)
         return Table(
@@ -147,19 +143,15 @@ class ImageNet(DeclaredRecipe):
             metadata={**synonyms_metadata(wnids, synonyms), **({"incomplete": incomplete} if incomplete else {})},
         )
 
-    def _what_is_missing(self, wnids: Sequence[str], target: NDArray[np.int64]) -> str:
+    def _what_is_missing(self, wnids: Sequence[str], count: int) -> str:
         """Say what is missing, or "": an interrupted extraction or download leaves a tree that looks whole."""
         expected = next(split.count for split in self.entry.splits if split.name == self.part)
-        if len(target) == expected:
+        if count == expected:
             return ""
-        facts = [f"has {counted(len(target), 'image')}, not {expected:,}."]
+        facts = [f"has {counted(count, 'image')}, not {expected:,}."]
         there = set(wnids)
         missing = [wnid for wnid in forms.all_wnids() if wnid not in there]
         facts += [f"Classes without images: {_first(missing)}."] if missing else []
-        if self.part == "val":
-            counts = np.bincount(target, minlength=len(wnids)).tolist()
-            few = [wnid for wnid, count in zip(wnids, counts, strict=True) if count < VAL_IMAGES_OF_A_CLASS]
-            facts += [f"Classes with fewer than {VAL_IMAGES_OF_A_CLASS}: {_first(few)}."] if few else []
         facts += [f"Shards that are missing: {_first(self._missing_shards)}."] if self._missing_shards else []
         return " ".join(facts)
 
