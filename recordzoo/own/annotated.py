@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -81,7 +81,7 @@ def read_voc(root: Path) -> Listing:
     problems, pairs = Problems(root), Pairs(root, VOC)
     pairs.check(problems, is_optional=True)
     files = [pairs.of(name) for name in pairs.images]
-    read = [Voc([], None) if file is None else read_xml(root, file, problems) for file in files]
+    read = [([], None) if file is None else read_xml(root, file, problems) for file in files]
     lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
     stems = [PurePosixPath(name).stem for name in pairs.images]
     for path in filter(lambda each: is_split(each.stem), lists):
@@ -91,7 +91,7 @@ def read_voc(root: Path) -> Listing:
             problems.add(f"{name} lists {counted(len(missing), 'missing image')}: {name_first(missing, NUM_NAMED)}")
         splits[slug(path.stem)] = np.array([n for n, stem in enumerate(stems) if stem in listed], np.int64)
     problems.raise_if_any()
-    objects = [each.objects for each in read]
+    objects = [found for found, _ in read]
     classes = sorted({name for found in objects for name, _, _ in found})
     label_of = {name: label for label, name in enumerate(classes)}
     columns = box_columns(
@@ -110,19 +110,16 @@ def read_voc(root: Path) -> Listing:
         columns,
         files=list(filter(None, files)),
         remarks=[f"no XML file, no objects: {counted(without, 'image')}"] if without else [],
-        stated={name: each.size for name, each in zip(pairs.images, read, strict=True) if each.size is not None},
+        stated={name: size for name, (_, size) in zip(pairs.images, read, strict=True) if size is not None},
     )
 
 
-class Voc(NamedTuple):
-    """What Pascal VOC's XML says: class, box and other facts of each object, and the image's size, if it states one."""
-
-    objects: list[tuple[str, list[float], dict[str, JSON]]]
-    size: tuple[int, int] | None
+_Object = tuple[str, list[float], dict[str, JSON]]
+"""What Pascal VOC's XML says of an object: class, box, other facts."""
 
 
-def read_xml(root: Path, name: str, problems: Problems) -> Voc:
-    """Read a file of Pascal VOC; a damaged one is a problem."""
+def read_xml(root: Path, name: str, problems: Problems) -> tuple[list[_Object], tuple[int, int] | None]:
+    """Read the objects in a file of Pascal VOC, and the image's size if it states one; a damaged file is a problem."""
     try:
         data = read_small(root / name)
         if b"<!DOCTYPE" in data:
@@ -132,13 +129,13 @@ def read_xml(root: Path, name: str, problems: Problems) -> Voc:
             raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
         width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
         size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
-        return Voc([_voc_object(each) for each in found.findall("object")], size)
+        return [_voc_object(each) for each in found.findall("object")], size
     except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
         problems.add(f"{name} cannot be read ({err})")
-        return Voc([], None)
+        return [], None
 
 
-def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str, JSON]]:
+def _voc_object(found: ElementTree.Element) -> _Object:
     name = (found.findtext("name") or "").strip()
     if not name:
         raise ValueError("an object has no name")

@@ -37,12 +37,6 @@ class Header(NamedTuple):
     is_jpeg: bool
     orientation: int
 
-    @property
-    def upright(self) -> "Header":
-        """The header of the turned image."""
-        size = self.size[::-1] if self.orientation in _TRANSPOSED else self.size
-        return self._replace(size=(size[0], size[1]), orientation=1)
-
 
 def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str, int]]:
     """Compare all images with their masks, and with the sizes that annotations state.
@@ -74,7 +68,10 @@ def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str
         is_lying = header.orientation in _TRANSPOSED and drawn_on == header.size != header.size[::-1]
         if turns and header.orientation in _TURNED and not is_lying:
             found[name] = header.orientation
-            headers[number] = header = header.upright
+            (width, height), is_turned = header.size, header.orientation in _TRANSPOSED
+            headers[number] = header = header._replace(
+                size=(height, width) if is_turned else (width, height), orientation=1
+            )
         if stated not in (None, header.size):
             problems.add(f"{_shape(name, header)}, and its annotations are of {stated[0]}x{stated[1]}")
     scaled, lossy = [], []
