@@ -40,6 +40,13 @@ class TwoCrops:
         return [self.transform] * 2
 
 
+class Pairs(MultiView):
+    """As people write it: only the constructor is theirs."""
+
+    def __init__(self, transform: Any) -> None:
+        super().__init__([transform] * 2)
+
+
 class Stacked(MultiView):
     """A subclass may do something else."""
 
@@ -80,11 +87,12 @@ def test_random_views_are_crops_of_the_whole_image(tree: Path) -> None:
 
 
 @pytest.mark.needs("turbojpeg")
-def test_two_crops_of_one_decoding(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [TwoCrops, Pairs])
+def test_two_crops_of_one_decoding(kind: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
     pixels = JpegFrame.pixels
     monkeypatch.setattr(JpegFrame, "pixels", lambda self, *box: (decoded.append(box), pixels(self, *box))[1])
-    dataset = ImageFolderRecord(tree, transform=TwoCrops(SMALL))
+    dataset = ImageFolderRecord(tree, transform=kind(SMALL))
     ((one, other), labels), *_ = RecordLoader(dataset, 41, seed=1, num_workers=1)
     assert one.shape == other.shape == (41, 3, 12, 12)
     assert not torch.equal(one, other)

@@ -441,9 +441,14 @@ class MultiView:
 def views_of(transform: Any) -> Sequence[Transform] | None:
     """Return the transforms of a transform with several views; None if it has one.
 
-    A class with a method `image_views` says so. A subclass of it may do something else than call its views.
+    A class with a method `image_views` says so. A subclass with a call of its own may do something else than call them.
     """
-    return list(transform.image_views()) if "image_views" in vars(type(transform)) else None
+    for base in type(transform).__mro__:
+        if "image_views" in vars(base):
+            return list(transform.image_views())
+        if not {"__call__", "forward"}.isdisjoint(vars(base)):
+            break
+    return None
 
 
 def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
