@@ -34,7 +34,7 @@ def near(root: Path, looked_for: Iterable[str]) -> str:
     if found:
         are = "is" if len(found) == 1 else "are"
         return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
-    pairs = [f"{found} like {name}" for name in wanted if (found := _like(name, there))]
+    pairs = [f"{each} like {name}" for name in wanted if (each := _like(name, there))]
     if pairs:
         return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
     empty = [name for name in wanted if os.path.exists(root / name)]
