@@ -80,9 +80,21 @@ class LogProgress(Progress):
         logger.info("%s", text)
 
     def _line(self, now: float) -> str:
-        return progress_line(
-            self._stage, self._bytes, self._total, self._images, now - self._began, self._bytes - self._start_bytes
-        )
+        """Format the state of the stage: bytes, images, rates and, if the total is known, the time left."""
+        parts, elapsed_s, fresh_bytes = [format_bytes(self._bytes)], now - self._began, self._bytes - self._start_bytes
+        if self._total:
+            share = min(100, 100 * self._bytes // self._total)
+            parts[0] += f" of {format_bytes(self._total)} ({share}%)"
+        if self._images:
+            parts.append(counted(self._images, "image"))
+        if elapsed_s > 0.5 and fresh_bytes > 0:
+            rate = fresh_bytes / elapsed_s
+            parts.append(f"{format_bytes(rate)}/s")
+            if self._images:
+                parts.append(f"{self._images / elapsed_s:,.0f} images/s")
+            if self._total and self._bytes < self._total:
+                parts.append(f"{format_seconds((self._total - self._bytes) / rate)} left")
+        return f"{self._stage}: {', '.join(parts)}"
 
 
 class SilentProgress(LogProgress):
@@ -110,26 +122,6 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def progress_line(
-    stage: str, done_bytes: int, total_bytes: int | None, num_images: int, elapsed_s: float, fresh_bytes: int
-) -> str:
-    """Format the state of a stage: bytes, images, rates and, if the total is known, the time left."""
-    parts = [format_bytes(done_bytes)]
-    if total_bytes:
-        parts[0] += f" of {format_bytes(total_bytes)} ({min(100, 100 * done_bytes // total_bytes)}%)"
-    if num_images:
-        parts.append(counted(num_images, "image"))
-    if elapsed_s > 0.5 and fresh_bytes > 0:
-        rate = fresh_bytes / elapsed_s
-        rates = f"{format_bytes(rate)}/s"
-        if num_images:
-            rates += f", {num_images / elapsed_s:,.0f} images/s"
-        parts.append(rates)
-        if total_bytes and done_bytes < total_bytes:
-            parts.append(f"{format_seconds((total_bytes - done_bytes) / rate)} left")
-    return f"{stage}: {', '.join(parts)}"
 
 
 _COLUMNS = 79  # if the terminal does not report its width
