@@ -1,7 +1,6 @@
 """Interpret errors of a file system: whether a retry may help, and the `RemoteError` that tells what helps."""
 
 import datetime
-import errno
 import re
 from collections.abc import Iterator, Mapping
 
@@ -30,19 +29,6 @@ NOT_FOUND = 404
 RANGE_NOT_SATISFIABLE = 416
 _REFUSED = (401, 403, 407)
 _PASSING = (408, 425, 429)
-_PASSING_ERRNOS = (
-    errno.EIO,
-    errno.EBUSY,
-    errno.EAGAIN,
-    errno.EINTR,
-    errno.ETIMEDOUT,
-    errno.ECONNRESET,
-    errno.ECONNREFUSED,
-    errno.ECONNABORTED,
-    errno.EHOSTUNREACH,
-    errno.ENETUNREACH,
-    errno.EPIPE,
-)
 _FOR_EVER = (PermissionError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
 _QUERY = re.compile(r"(\w+://[^\s'\"?<>]*)\?[^\s'\"<>)]*")
 _STATUS = re.compile(r"HTTP status client error \((\d{3}) ")  # hf_xet's errors have it only in their text
@@ -105,8 +91,6 @@ def may_pass(err: BaseException) -> bool:
         return status in _PASSING or status >= 500
     if isinstance(err, _FOR_EVER):
         return False
-    if isinstance(err, OSError) and err.errno is not None:
-        return err.errno in _PASSING_ERRNOS
     # Clients of stores raise errors of their own; ValueError and the like are no errors of a network.
     return isinstance(err, OSError | EOFError) or type(err).__module__ != "builtins"
 
