@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +22,7 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
-from recordzoo.records.arrays import INDEX_DTYPE, AnyArray
+from recordzoo.records.arrays import INDEX_DTYPE
 from recordzoo.records.manifest import NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
@@ -264,17 +263,17 @@ def assemble(
     stored = {name: collected.keys for name, collected in fields.items()}
     table = recipe.build_table(_stored(recipe, stored, left_out), sidecars)
     main = left_out.get(recipe.main_field, {}).keys() | table.skipped.keys()
-    resolved = resolve(recipe, table, stored, main)
+    table, slots = resolve(recipe, table, stored, main)
     skipped = {**table.skipped, **{key: why for reasons in left_out.values() for key, why in reasons.items()}}
     hashed = {file.name for file in raw_files if file.hash}
     is_theirs = len(hashed) == len(raw_files) and hashed.issuperset(file.name for file in recipe.raw_files)
     metadata = dict(table.metadata)
-    if not skipped and "incomplete" not in metadata and (wrong := wrong_counts(recipe, resolved)):
+    if not skipped and "incomplete" not in metadata and (wrong := wrong_counts(recipe, table)):
         if is_theirs and raw_files:
             raise _mistaken(recipe, wrong)
         metadata["incomplete"] = f"has not the samples of the authors' raw files: {wrong}."
         logger.warning("%s %s", recipe.set_name, metadata["incomplete"])
-    shapes = resolved.shapes
+    uneven = {f"{name}.shape": each.astype(np.uint32) for name, each in table.shapes.items() if _one(each) is None}
     finished.move_shards()
     digest = write_set(
         finished.set,
@@ -283,20 +282,17 @@ def assemble(
             dataset=recipe.dataset,
             part=recipe.part,
             variant=recipe.variant,
-            blobs={name: _spec(spec, shapes.get(name)) for name, spec in recipe.fields.items()},
-            indices={name: _index(rows[name], slots) for name, slots in resolved.slots.items()},
+            blobs={name: _spec(spec, table.shapes.get(name)) for name, spec in recipe.fields.items()},
+            indices={name: _index(rows[name], order) for name, order in slots.items()},
             marks={
-                name: _marks(rows[name], resolved.slots[name])
+                name: _marks(rows[name], slots[name])
                 for name, spec in recipe.fields.items()
                 if spec.encoding == "image"
             },
-            names=resolved.names,
+            names=table.names,
             shards=shards,
-            arrays={
-                **resolved.arrays,
-                **{f"{name}.shape": each.astype(np.uint32) for name, each in shapes.items() if _one(each) is None},
-            },
-            splits=resolved.splits,
+            arrays={**table.arrays, **uneven},
+            splits={name: np.asarray(positions, np.int64) for name, positions in table.splits.items()},
             classes=table.classes,
             fields=table.fields,
             default_target=table.default_target,
@@ -391,32 +387,22 @@ def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mappi
     return Stored({**stored, main: [*stored[main], *(key for key in skipped[main] if key not in there)]}, skipped)
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """N positions.
-
-    Attributes:
-        names: Their names.
-        slots: For each blob field, int64 [N]: the slot of each position's value, or `ABSENT`.
-        arrays: For each array field, an array [N, ...].
-        splits: For each split, int64 positions.
-        shapes: For each raw blob field whose values have several shapes, uint32 [N, dimensions].
-    """
-
-    names: Sequence[str]
-    slots: Mapping[str, NDArray[np.int64]]
-    arrays: Mapping[str, AnyArray]
-    splits: Mapping[str, NDArray[np.int64]]
-    shapes: Mapping[str, NDArray[np.uint32]]
+Slots = Mapping[str, NDArray[np.int64]]
+"""For each blob field, int64 [N]: the slot of each position's value, or `ABSENT`."""
 
 
-def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], skipped: Set[str]) -> Resolved:
+def resolve(
+    recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], skipped: Set[str]
+) -> tuple[Table, Slots]:
     """Turn keys into slots and names in splits into positions; leave out skipped images.
 
     Args:
         table: The recipe's table.
         stored: For each blob field the keys of the stored values, in order.
         skipped: Keys of images that were skipped on request. Their positions are skipped, too.
+
+    Returns:
+        The table of the kept positions, whose splits are arrays, and their slots.
     """
     _check(recipe, table)
     image = recipe.main_field
@@ -438,25 +424,26 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
         )
     splits = _positions(recipe, table)
     if kept.all():
-        return Resolved(table.names, slots, table.arrays, splits, table.shapes)
+        return dataclasses.replace(table, splits=splits), slots
     new_position = np.cumsum(kept) - 1
-    return Resolved(
-        [name for name, is_kept in zip(table.names, kept.tolist(), strict=True) if is_kept],
-        {field: each[kept] for field, each in slots.items()},
-        {name: array[kept] for name, array in table.arrays.items()},
-        {name: new_position[split[kept[split]]] for name, split in splits.items()},
-        {field: each[kept] for field, each in table.shapes.items()},
+    left = dataclasses.replace(
+        table,
+        names=[name for name, is_kept in zip(table.names, kept.tolist(), strict=True) if is_kept],
+        arrays={name: array[kept] for name, array in table.arrays.items()},
+        splits={name: new_position[split[kept[split]]] for name, split in splits.items()},
+        shapes={field: each[kept] for field, each in table.shapes.items()},
     )
+    return left, {field: each[kept] for field, each in slots.items()}
 
 
-def wrong_counts(recipe: Recipe, resolved: Resolved) -> str:
+def wrong_counts(recipe: Recipe, table: Table) -> str:
     """Name the splits with other numbers of samples than those published by the authors of the raw files.
 
     A record set without splits counts as one split, if its part has only one.
     """
-    found = {name: len(positions) for name, positions in resolved.splits.items()}
+    found = {name: len(positions) for name, positions in table.splits.items()}
     if not found and len(recipe.counts) == 1:
-        found = {name: len(resolved.names) for name in recipe.counts}
+        found = {name: len(table.names) for name in recipe.counts}
     return "; ".join(
         f"the split {split} has {found[split]:,} and should have {count:,}"
         for split, count in recipe.counts.items()
