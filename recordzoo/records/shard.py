@@ -459,8 +459,7 @@ class Sealed:
 def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     """Read a written shard back, verify every value, and hash it.
 
-    Each value's place is found in LMDB's pages. Its bytes must have the CRC-32 from `put`, and LMDB must return the
-    same place for the key.
+    Each value's place is found in LMDB's pages, and its bytes must have the CRC-32 from `put`.
 
     Args:
         path: The shard.
@@ -500,7 +499,6 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
             raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
         if offset - kept_from > _CHUNK_BYTES:
             kept_from = _unmap(data, offset)
-    _compare_with_lmdb(path, offsets, lengths)
     digest = hashlib.sha256()
     for start in range(0, len(data), _CHUNK_BYTES):
         digest.update(view[start : start + _CHUNK_BYTES])
@@ -526,44 +524,3 @@ def _unmap(data: mmap.mmap, end: int) -> int:
     if end:
         drop_pages(data, end)
     return end
-
-
-def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
-    """Compare with LMDB's answer for every key: it points into LMDB's map, so addresses differ by one constant."""
-    try:
-        slot: int | None = 0
-        while slot is not None:
-            slot = _compare_some(path, offsets, lengths, slot)
-    except lmdb.Error as err:
-        raise CorruptRecordError(f"{path}: LMDB cannot read what it wrote: {err}.", path=os.fspath(path)) from err
-
-
-def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], first: int) -> int | None:
-    """Compare the values from `first` on; return the slot to continue with, None after the last.
-
-    Each piece opens the environment again: LMDB touches a page of each value, and its map would grow to the size of
-    the shard.
-    """
-    with (
-        lmdb.open(os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
-        env.begin(buffers=True) as txn,
-    ):
-        entries = env.stat()["entries"]
-        if entries != len(lengths):
-            raise CorruptRecordError(f"{path}: LMDB finds {entries} values of {len(lengths)}.", path=os.fspath(path))
-        cursor = txn.cursor()
-        cursor.set_key(first.to_bytes(4, "big"))
-        base, slot = None, first - 1
-        for slot, (key, value) in enumerate(cursor, first):
-            same = int.from_bytes(key, "big") == slot and len(value) == lengths[slot]
-            if same and len(value):
-                address = np.frombuffer(value, np.uint8).__array_interface__["data"][0] - offsets[slot]
-                base = address if base is None else base
-                same = address == base
-            if not same:
-                raise CorruptRecordError(f"{path}: LMDB finds value {slot} in another place.", path=os.fspath(path))
-            if offsets[slot] - offsets[first] > _CHUNK_BYTES:
-                return slot + 1 if slot + 1 < len(lengths) else None
-        if slot + 1 != len(lengths):
-            raise CorruptRecordError(f"{path}: LMDB finds no value behind {slot}.", path=os.fspath(path))
-    return None
