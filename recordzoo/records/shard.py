@@ -495,7 +495,7 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
     offsets = values.offsets.tolist()
     kept_from = 0
     for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
-        if _crc32_of(data, view, offset, length) != crc:
+        if crc32(view[offset : offset + length]) != crc:
             raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
         if offset - kept_from > _CHUNK_BYTES:
             kept_from = _unmap(data, offset)
@@ -505,17 +505,6 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
         _unmap(data, start)
     spec = ShardSpec(path.name, len(data), len(lengths), meta.page_size, meta.last_page, hash_text(digest))
     return Sealed(spec, values.offsets)
-
-
-def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> int:
-    """Return the CRC-32 of a value; large values are read in pieces."""
-    crc = 0
-    for start in range(offset, offset + length, _CHUNK_BYTES):
-        stop = min(start + _CHUNK_BYTES, offset + length)
-        crc = crc32(view[start:stop], crc)
-        if stop < offset + length:
-            _unmap(data, stop)
-    return crc
 
 
 def _unmap(data: mmap.mmap, end: int) -> int:
