@@ -15,7 +15,7 @@ from recordzoo.cli.record_set import SAMPLE, read_headers
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.manifest import RawFile, SetKind
+from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
@@ -178,17 +178,6 @@ class TestClasses:
         empty = write_records(tmp_path / "empty", [], classes=[], encoding="image")
         assert info(empty)["images"]["width"] is None
         assert "records:   0\n" in text(empty)
-
-
-def test_variants_beside_it_of_the_same_data(tmp_path):
-    for name, count in {"a": 3, "small": 3, "same": 3, "other": 4, "bad": 3}.items():
-        more = {} if name in ("a", "same") else {"variant": "resized-64"}
-        place = tmp_path / f"{name}.records"
-        write_records(place, [SMALL] * count, encoding="image", kind=SetKind.FOLDER, **more)
-    (tmp_path / "bad.records" / "manifest.json").write_bytes(b"{")
-    variant = {"path": str(tmp_path / "small.records"), "variant": "resized-64", "records": 3}
-    assert info(tmp_path / "a.records")["variants"] == [variant]
-    assert f"other variants beside it:\n  {tmp_path}/small.records" in text(tmp_path / "a.records")
 
 
 def test_a_value_that_two_records_share_counts_once(tmp_path):

@@ -32,7 +32,7 @@ from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.arrays import AnyArray
-from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, Manifest, SetKind
+from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, SetKind
 from recordzoo.records.reader import Labels, RecordReader, is_record_set, load_labels
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
@@ -128,7 +128,6 @@ def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, 
         "source": manifest.source,
         "tree": tree_of(reader)[0] or None,
         "metadata": dict(manifest.metadata),
-        "variants": find_variants(reader),
     }
 
 
@@ -167,30 +166,6 @@ def _shared_bytes(reader: RecordReader) -> int:
             facts = (reader.folder / shard.name).stat()
             shared += facts.st_size if facts.st_nlink > 1 else 0
     return shared
-
-
-def find_variants(reader: RecordReader) -> list[dict[str, JSON]]:
-    """Find the record sets beside this one that hold the same dataset in another way, sorted by path."""
-    found: list[dict[str, JSON]] = []
-    if not isinstance(reader.path, Path):  # what lies beside a URL is not listed
-        return found
-    for path in sorted(reader.path.parent.glob("*.records")):
-        if path == reader.path or not is_record_set(path):
-            continue
-        try:
-            manifest = RecordReader(path).manifest
-        except RecordError:  # a neighbour that is damaged says nothing about this one
-            continue
-        if manifest.variant != reader.manifest.variant and _is_same_dataset(manifest, reader.manifest):
-            found.append({"path": str(path), "variant": manifest.variant, "records": manifest.num_records})
-    return found
-
-
-def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
-    if (one.kind, one.dataset, one.part) != (other.kind, other.dataset, other.part):
-        return False
-    # users' trees have one dataset name; the names of their records differ
-    return one.kind is SetKind.ZOO or one.arrays["names"].hash == other.arrays["names"].hash
 
 
 @dataclass
@@ -399,10 +374,6 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
         lines.append(shorten(text, width))
-    if document["variants"]:
-        lines += ["", "other variants beside it:"]
-    for each in document["variants"]:
-        lines.append(f"  {clean(each['path'])} ({clean(each['variant'])}), {counted(each['records'], 'record')}")
     return lines
 
 
