@@ -34,17 +34,16 @@ def table(**changes: Any) -> Table:
 def test_a_skipped_image_takes_its_position_out_of_everything():
     stored = {**STORED, "image": ["c.jpg", "b.jpg"]}
     shapes = {"image": np.array([[1, 1, 3], [2, 2, 3], [3, 3, 3]], np.uint32)}
-    found = resolve(Birds(), table(shapes=shapes), stored, {"a.jpg"})
+    found, slots = resolve(Birds(), table(shapes=shapes), stored, {"a.jpg"})
     assert (found.names, found.arrays["target"].tolist()) == (["b.jpg", "c.jpg"], [20, 30])
-    assert {name: slots.tolist() for name, slots in found.slots.items()} == {"image": [1, 0], "mask": [0, ABSENT]}
+    assert {name: each.tolist() for name, each in slots.items()} == {"image": [1, 0], "mask": [0, ABSENT]}
     assert {name: each.tolist() for name, each in found.splits.items()} == {"train": [1], "test": [0]}
     assert found.shapes["image"].tolist() == [[2, 2, 3], [3, 3, 3]]
 
 
 def test_a_skipped_mask_leaves_its_image():
-    found = resolve(Birds(), table(), {**STORED, "mask": ["b.png"]}, {"a.png"})
-    slots = {name: slots.tolist() for name, slots in found.slots.items()}
-    assert slots == {"image": [1, 2, 0], "mask": [ABSENT, 0, ABSENT]}
+    _, slots = resolve(Birds(), table(), {**STORED, "mask": ["b.png"]}, {"a.png"})
+    assert {name: each.tolist() for name, each in slots.items()} == {"image": [1, 2, 0], "mask": [ABSENT, 0, ABSENT]}
 
 
 @pytest.mark.parametrize(
