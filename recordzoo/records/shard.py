@@ -336,30 +336,27 @@ class ShardWriter:
         self.num_values = 0
         self._uncommitted = self._stored = 0
         self._capacity = capacity_bytes
-        self._env = self._opened(capacity_bytes)
+        self._env = self._open()
         self._txn = self._env.begin(write=True)
         crash_point("shard.opened")
 
-    def _opened(self, capacity_bytes: int) -> Any:  # Any: lmdb has no types
+    def _open(self) -> Any:  # Any: lmdb has no types
         try:
-            return self._open(capacity_bytes)
+            return lmdb.open(
+                os.fsencode(self.path),  # py-lmdb refuses text that is not UTF-8
+                subdir=False,
+                lock=False,  # one writer, and readers need no lock; no lock file beside the shard
+                meminit=True,  # otherwise heap contents leak into the file
+                sync=False,  # one sync at the end; until then nothing refers to the file
+                metasync=False,
+                writemap=False,
+                map_size=self._capacity,
+                max_dbs=0,
+                mode=0o644,
+                **lmdb_options(),
+            )
         except lmdb.Error as err:
             raise self._disk_error(err) from err
-
-    def _open(self, capacity_bytes: int) -> Any:
-        return lmdb.open(
-            os.fsencode(self.path),  # py-lmdb refuses text that is not UTF-8
-            subdir=False,
-            lock=False,  # one writer, and readers need no lock; no lock file beside the shard
-            meminit=True,  # otherwise heap contents leak into the file
-            sync=False,  # one sync at the end; until then nothing refers to the file
-            metasync=False,
-            writemap=False,
-            map_size=capacity_bytes,
-            max_dbs=0,
-            mode=0o644,
-            **lmdb_options(),
-        )
 
     def put(self, data: bytes) -> int:
         """Append a value and return its slot.
