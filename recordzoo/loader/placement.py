@@ -218,8 +218,7 @@ def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
 def _resampler(precision: str) -> str:
     found = compiled_code(waits=precision == "fast")
     if found is None:
-        slow = "Pillow" if precision == "exact" else "torch"
-        return f"{slow}; {why_not_compiled() or 'the compiled code is not ready'}"
+        return f"Pillow; {why_not_compiled() or 'the compiled code is not ready'}"
     is_exact = precision == "fast" or "Pillow" in found.exact
     return "compiled code (numba)" if is_exact else "Pillow, whose version gives other pixels than the compiled code"
 

@@ -63,7 +63,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         frame: The image. If it is cropped first, only that part is decoded.
         actions: The actions, in this order, except `Erase`: see `erase`.
         precision: "exact": torchvision's own results. "fast": an image that shrinks to half (a quarter, an eighth) or
-            less is decoded at that size, and without numba torch resamples instead of Pillow.
+            less is decoded at that size.
 
     Returns:
         uint8 [3, H, W], of any memory layout; a copy, never the frame's own memory.
@@ -134,8 +134,6 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     if found is not None and resamples(found, action, precision):
         pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
-    if precision == "fast" and resampling.mode:
-        return resample(image, action.height, action.width, resampling.mode)
     if resampling.arithmetic != "Pillow":
         resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
         return resized
@@ -174,17 +172,6 @@ def forms_of(found: Compiled, changes: Sequence[PixelOp], size: Size, precision:
 def compiled_for(precision: Precision, *, changes: bool = False) -> Compiled | None:
     """Return compiled code for single images; "exact" does not wait for it: Pillow gives the same pixels."""
     return compiled_code(changes=changes) if precision == "fast" else compiled_now(changes=changes)
-
-
-def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.Tensor:
-    """Resize uint8 [3, H, W] with Pillow's antialiased filter in 16-bit weights: results differ by a step or so.
-
-    At 1.3 times the target size, torch takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow 0.63 ms.
-    """
-    _, rows, columns = image.shape
-    # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8.
-    whole = image.as_strided((1, 3, rows, columns), (rows * image.stride(1), *image.stride()))
-    return torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]
 
 
 def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
