@@ -60,7 +60,7 @@ def spares(folder: Path) -> list[int]:
             command = path.read_bytes()
         except OSError:
             continue
-        if b"be_spare" in command and os.fspath(folder).encode() in command:
+        if b"has_lock" in command and os.fspath(folder).encode() in command:
             found.append(int(path.parent.name))
     return found
 

@@ -72,7 +72,7 @@ except filelock.Timeout:
 lower_priority()
 from recordzoo.loader import compiled
 
-compiled.be_spare()
+compiled.has_lock = True
 sys.exit(compiled.compiled_code(changes=True) is None)
 """
 """What the spare process runs. The lock comes first: all such processes but one end before they import torch."""
@@ -80,7 +80,8 @@ sys.exit(compiled.compiled_code(changes=True) is None)
 _PATIENCE_S = 300.0
 """Longest wait for another process that compiles; after that this process compiles too."""
 
-_has_lock = False
+has_lock = False
+"""Whether this process has the lock, and compiles for all processes of the machine."""
 
 
 class Stamps:
@@ -108,7 +109,7 @@ class Stamps:
         """Compile a part, while no other process of this machine compiles."""
         lock = filelock.FileLock(self.lock, mode=0o666)
         until = time.monotonic() + _PATIENCE_S
-        while not (_has_lock or self.has(part)) and time.monotonic() < until:
+        while not (has_lock or self.has(part)) and time.monotonic() < until:
             try:
                 lock.acquire(timeout=0.1)
             except filelock.Timeout:
@@ -171,12 +172,6 @@ def _started(lock: Path) -> "subprocess.Popen[bytes]":
 def _leave(process: "subprocess.Popen[bytes]") -> None:
     """Detach the process, so that it outlives this one: Popen would warn of a child without `wait`."""
     process.returncode = 0
-
-
-def be_spare() -> None:
-    """Note that this process has the lock, and compiles for all processes of the machine."""
-    global _has_lock
-    _has_lock = True
 
 
 class PixelSource(NamedTuple):
