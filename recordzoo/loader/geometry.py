@@ -282,16 +282,10 @@ def center_crop(plan: Plan, transform: Any) -> Plan:
 
 
 def random_crop(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomCrop`."""
-    padding, pads = _padding(transform.padding, type(transform)), bool(transform.pad_if_needed)
-    fill = _color_of_padding(plan, transform) if transform.padding or pads else BLACK
-    return _before_float(plan, RandomCropStep(_pair(transform.size), padding, pads, fill))
-
-
-def random_crop_or_pad(plan: Plan, transform: Any) -> Plan:
-    """Read timm's `RandomCropOrPad`."""
-    fill = _color_of_padding(plan, transform)
-    return _before_float(plan, RandomCropStep(_pair(transform.size), (0, 0, 0, 0), pads_if_needed=True, fill=fill))
+    """Read `RandomCrop`; timm's `RandomCropOrPad` pads if needed, and not otherwise."""
+    given, pads = getattr(transform, "padding", None), bool(getattr(transform, "pad_if_needed", True))
+    fill = _color_of_padding(plan, transform) if given or pads else BLACK
+    return _before_float(plan, RandomCropStep(_pair(transform.size), _padding(given, type(transform)), pads, fill))
 
 
 def flip(plan: Plan, transform: Any) -> Plan:

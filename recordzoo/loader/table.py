@@ -407,7 +407,7 @@ _OF_TIMM: dict[str, StepReader] = {
     "timm.data.transforms.RandomResizedCropAndInterpolation": geometry.random_resized_crop,
     "timm.data.transforms.ResizeKeepRatio": geometry.keep_ratio,
     "timm.data.transforms.CenterCropOrPad": geometry.center_crop,
-    "timm.data.transforms.RandomCropOrPad": geometry.random_crop_or_pad,
+    "timm.data.transforms.RandomCropOrPad": geometry.random_crop,
     "timm.data.transforms.MaybeToTensor": lambda plan, each: plan if plan.is_tensor else to_tensor(plan, each),
     "timm.data.transforms.MaybePILToTensor": lambda plan, each: plan if plan.is_tensor else pil_to_tensor(plan, each),
     # The values stay from 0 to 255.
