@@ -168,7 +168,9 @@ class Decompressor:
             UnusualImage: The decoder warned of something.
         """
         decoded_width, decoded_height, left, top, width, height = self.prepare(data, header, box, denominator)
-        pixels = self._decompress(data, decoded_width, decoded_height)
+        pixels = np.empty((decoded_height, decoded_width, 3), np.uint8)
+        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # faster than pixels.ctypes
+        self._checked(self._library.tj3Decompress8(self.handle, data, len(data), memory, 3 * decoded_width, _RGB))
         return pixels[top : top + height, left : left + width]
 
     def is_ready_for(self, data: bytes) -> bool:
@@ -192,12 +194,6 @@ class Decompressor:
         if region != _WHOLE or self._region != _WHOLE:
             self._checked(self._library.tj3SetCroppingRegion(self.handle, _Region(*region)))
             self._region = region
-
-    def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
-        pixels = np.empty((height, width, 3), np.uint8)
-        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # faster than pixels.ctypes
-        self._checked(self._library.tj3Decompress8(self.handle, data, len(data), memory, 3 * width, _RGB))
-        return pixels
 
     def _checked(self, failed: int) -> None:
         """Raise if a call failed: with another image's region, the library would write outside of the pixels."""

@@ -23,8 +23,8 @@ from recordzoo.loader.table import customized
 
 logger = logging.getLogger("recordzoo")
 
-_LISTS = (nn.ModuleList, nn.Sequential)
-"""Classes of torch in which people give transforms to torchvision's containers."""
+_OF_TORCH = (nn.Module, nn.ModuleList, nn.Sequential, object)
+"""Bases of torchvision's transforms, and classes in which people give transforms to its containers."""
 
 
 class Placement(NamedTuple):
@@ -127,9 +127,7 @@ def is_torchvisions(written: Any) -> bool:
     if isinstance(written, FunctionType):
         # Not `__module__`, which functools.wraps copies.
         return str(written.__globals__.get("__name__")).startswith("torchvision.")
-    if type(written) in _LISTS:
-        return all(map(is_torchvisions, written))
-    bases = [base for base in type(written).__mro__ if base not in (nn.Module, object)]
+    bases = [base for base in type(written).__mro__ if base not in _OF_TORCH]
     are_own = all(base.__module__.startswith("torchvision.transforms.") for base in bases)
     return are_own and not customized(written) and all(map(is_torchvisions, _held(written)))
 

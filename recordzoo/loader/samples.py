@@ -313,7 +313,9 @@ class SampleMaker(Maker):
                     for part in parts
                 ]
             if self.options.stacks and all(part.rows is not None for part in parts):
-                views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
+                pieces = zip(*(part.rows for part in parts), strict=True)
+                # A single piece is not copied: it may be in shared memory.
+                views = [rows[0] if len(rows) == 1 else torch.cat(rows) for rows in pieces]
                 images = views if self.source.leaves[0].views.is_list else views[0]
                 return [images, collated_targets([part.targets for part in parts])]
             samples = [sample for part in parts for sample in zip(part.images, part.targets, strict=True)]
@@ -526,11 +528,6 @@ class Rows:
     def whole(self) -> torch.Tensor | None:
         """The tensor of all images in order; None if some were allocated on their own."""
         return self._tensor if self._taken == self._count and not self._is_given_up else None
-
-
-def _joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Concatenate the images of pieces; a single piece is not copied: it may be in shared memory."""
-    return rows[0] if len(rows) == 1 else torch.cat(list(rows))
 
 
 def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:

@@ -151,24 +151,20 @@ def read_joint(transforms: Any) -> JointPlan | None:
     if type(transforms) is StandardTransform:
         plan = read_plan(transforms.transform)
         return JointPlan(transforms, plan, is_joint=False) if plan.fused else None
-    found = _read_all(flattened(transforms))
-    return replace(found, transforms=transforms) if found.image.fused else None
-
-
-def _read_all(transforms: list[Any]) -> JointPlan:
     plan, rest = Plan(is_joint=True), ()
     parts: list[tuple[Step | None, Any]] = []
-    for number, each in enumerate(transforms):
+    every = flattened(transforms)
+    for number, each in enumerate(every):
         try:
             new = plan if type(each) in _OF_TARGETS and not customized(each) else _read(plan, each)
         except Exception as err:  # noqa: BLE001 - objects of any kind; what cannot be read is not known
-            plan, rest = replace(plan, reason=why_unknown(err)), tuple(transforms[number:])
+            plan, rest = replace(plan, reason=why_unknown(err)), tuple(every[number:])
             break
         parts += [(step, each) for step in new.steps[len(plan.steps) :]]
         if type(each) in (*_OF_TARGETS, v2.ToPureTensor):
             parts.append((None, each))
         plan = replace(new, fused=(*plan.fused, each))
-    return JointPlan(v2.Compose(transforms), plan, tuple(parts), rest)
+    return JointPlan(transforms, plan, tuple(parts), rest) if plan.fused else None
 
 
 def _read(plan: Plan, transform: Any) -> Plan:
