@@ -151,7 +151,7 @@ def read_joint(transforms: Any) -> JointPlan | None:
     if type(transforms) is StandardTransform:
         plan = read_plan(transforms.transform)
         return JointPlan(transforms, plan, is_joint=False) if plan.fused else None
-    plan, rest = Plan(is_joint=True), ()
+    plan, rest = Plan(is_joint=True), tuple[Any, ...]()
     parts: list[tuple[Step | None, Any]] = []
     every = flattened(transforms)
     for number, each in enumerate(every):
