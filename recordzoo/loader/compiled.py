@@ -126,35 +126,12 @@ class Stamps:
         return self._folder / f"recordzoo-{part}-{self._key}.ready"
 
 
-class Spare:
-    """The process that compiles in parallel to this one.
+def _started(lock: Path) -> "subprocess.Popen[bytes]":
+    """Start the process that compiles in parallel to this one; it ends at once if another one of the machine compiles.
 
     It outlives this process: otherwise scripts that end within seconds would never finish compiling. It ends by itself
     within about a minute. Ctrl-C and the terminal do not reach it.
     """
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_impossible = False
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the process cannot be started or failed. False if it was killed: it may be started again."""
-        return self._is_impossible or (self._process is not None and (self._process.poll() or 0) > 0)
-
-    def start(self, lock: Path) -> None:
-        """Start the process, unless it runs. It ends at once if another process of this machine compiles."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        try:
-            self._process = _started(lock)
-        except OSError:
-            self._is_impossible = True
-        else:
-            atexit.register(_leave, self._process)
-
-
-def _started(lock: Path) -> "subprocess.Popen[bytes]":
     package = os.fspath(Path(__file__).parents[2])
     path = os.pathsep.join([package, *(os.path.abspath(entry) for entry in sys.path if entry)])
     return subprocess.Popen(
@@ -421,7 +398,7 @@ def compiled_now(*, changes: bool = False) -> Compiled | None:
         return compiled_code(changes=changes)
     if time.monotonic() > _next_look and not why_not_compiled():
         _next_look = time.monotonic() + _LOOK_S
-        if _spare.has_failed or _are_cached(parts):
+        if _has_failed() or _are_cached(parts):
             _begin(parts)
     return None
 
@@ -457,7 +434,7 @@ _images: Once[Compiled | None] = Once(lambda: _in_turn("images", Compiled), None
 
 _changes: Once[None] = Once(_load_changes, None)
 
-_spare = Spare()
+_spare: "subprocess.Popen[bytes] | None" = None
 
 _next_look = 0.0
 
@@ -482,15 +459,26 @@ def _begin(parts: dict[str, Once[Any]]) -> None:
 
 def _compile_beside(parts: dict[str, Once[Any]]) -> None:
     """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
+    global _spare
     if get_worker_info() is not None:
         return
     if is_terminal():
         _say("compiling for this machine in the background (once, about 20 s); until then about half the speed")
     stamps = _stamps()
-    if stamps is not None and not _spare.has_failed:
-        _spare.start(stamps.lock)
-    if stamps is None or _spare.has_failed:
+    if stamps is None or _has_failed():
         _begin(parts)
+    elif _spare is None or _spare.poll() is not None:
+        try:
+            _spare = _started(stamps.lock)
+        except OSError:
+            _begin(parts)
+        else:
+            atexit.register(_leave, _spare)
+
+
+def _has_failed() -> bool:
+    """Whether the spare process failed. False if it was killed: it may be started again."""
+    return _spare is not None and (_spare.poll() or 0) > 0
 
 
 @functools.cache
