@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -382,11 +382,17 @@ except ImportError:  # no wheel for this machine, or not installed
     simplejpeg = None
 
 
-class Frame(Protocol):
-    """An image in RGB, with the pixels of torchvision's loader."""
+class ArrayFrame:
+    """An image in RGB, with the pixels of torchvision's loader: decoded already.
 
-    width: int
-    height: int
+    Args:
+        array: uint8 [H, W, 3].
+        info: Returns what the file says beside the pixels, such as EXIF: `info` of the image of torchvision's loader.
+    """
+
+    def __init__(self, array: NDArray[np.uint8], info: Callable[[], dict[Any, Any]] = dict) -> None:
+        self.array, self.info = array, info
+        self.height, self.width = array.shape[:2]
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
         """Return the pixels of a box, or of the whole image, uint8 [h, w, 3]; maybe a view.
@@ -395,20 +401,6 @@ class Frame(Protocol):
             box: A box inside the image, in its pixels.
             denominator: 1, 2, 4 or 8: decode at 1 / denominator of the size if the frame can, else at full size.
         """
-
-    def info(self) -> dict[Any, Any]:
-        """Return what the file says beside the pixels, such as EXIF: `info` of the image of torchvision's loader."""
-
-
-class ArrayFrame:
-    """Decoded pixels, uint8 [H, W, 3]; `info` as of `Frame`."""
-
-    def __init__(self, array: NDArray[np.uint8], info: Callable[[], dict[Any, Any]] = dict) -> None:
-        self.array, self.info = array, info
-        self.height, self.width = array.shape[:2]
-
-    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """See `Frame`; always at full size."""
         if box is None:
             return self.array
         left, top, width, height = box
@@ -432,7 +424,7 @@ class JpegFrame:
         self.width, self.height = self.header.width, self.header.height
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """See `Frame`."""
+        """See `ArrayFrame`."""
         if box is None and denominator == 1 and simplejpeg is not None:
             return _decoded(self.data)
         try:
@@ -442,8 +434,11 @@ class JpegFrame:
             return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
 
     def info(self) -> dict[Any, Any]:
-        """See `Frame`."""
+        """See `ArrayFrame`."""
         return open_image(self.data).info
+
+
+Frame = ArrayFrame | JpegFrame
 
 
 def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:

@@ -332,8 +332,6 @@ class RowRenderer:
         return found
 
     def _job(self, frame: Frame, shape: Shape, place: int) -> tuple[Any, ...] | None:
-        if not isinstance(frame, JpegFrame | ArrayFrame):
-            return None
         final = shape.window or shape.resize or shape.crop or frame
         if (final.height, final.width) != (self._height, self._width):
             return None
