@@ -111,7 +111,7 @@ def cut(keys: Keys, places: NDArray[np.int64], source: Source, order: tuple[int,
     leaves = inner = np.empty(0, np.int64)
     if source.leaves:
         leaves, inner = source.locate(indices_of(keys, source.kind))
-    count = max((leaf.views.num_draws for leaf in source.leaves), default=0)
+    count = max((sum(plan.num_draws for plan in leaf.views.plans) for leaf in source.leaves), default=0)
     draws = uniforms(*order, places, count)
     seeds = local_seeds(*order, places)
     pieces = []

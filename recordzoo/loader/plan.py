@@ -330,11 +330,6 @@ class Plan:
         return self.num_own_draws + (self.ending.num_draws if self.ending else 0)
 
     @property
-    def is_exact(self) -> bool:
-        """Whether compiled code gives the bytes of Pillow and torchvision."""
-        return all(step.is_exact for step in self.steps)
-
-    @property
     def is_whole(self) -> bool:
         """Whether the plan produces tensors and leaves no transforms."""
         return self.is_tensor and not self.rest
@@ -359,16 +354,6 @@ class Views:
 
     plans: tuple[Plan, ...]
     is_list: bool = False
-
-    @property
-    def num_draws(self) -> int:
-        """Random numbers per image."""
-        return sum(plan.num_draws for plan in self.plans)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all views are tensors and no transforms are left."""
-        return all(plan.is_whole for plan in self.plans)
 
 
 class UnknownTransformError(Exception):

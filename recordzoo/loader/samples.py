@@ -128,7 +128,8 @@ class RowWriter:
         self._erases = plan.erases  # in its last step
         steps = plan.steps[:-1] if plan.erases else plan.steps
         self._changes = not all(isinstance(step, Move) for step in steps)
-        waits = precision == "fast" or not plan.is_exact  # otherwise Pillow gives the same pixels until then
+        is_exact = all(step.is_exact for step in plan.steps)
+        waits = precision == "fast" or not is_exact  # otherwise Pillow gives the same pixels until then
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
@@ -576,6 +577,6 @@ def _are_rows(options: BatchOptions, source: Source) -> bool:
         not is_random
         and options.stacks
         and len(kinds) == 1
-        and all(each.is_whole for each in views)
+        and all(plan.is_whole for each in views for plan in each.plans)
         and all(plan.size is not None for plan in views[0].plans)
     )
