@@ -195,16 +195,13 @@ def warn(source: Source) -> None:
 
 def missing(source: Source) -> str:
     """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
-    reasons: list[str] = []
-    cures: list[str] = []
+    cures: dict[str, str] = {}  # by reason
     why = why_not_compiled() if source.leaves else ""
     if why and why not in (DISABLED, OFF):
-        reasons.append(why)
-        cures.append(how_to_install("numba"))
+        cures[why] = how_to_install("numba")
     if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:
-        reasons.append("libjpeg-turbo 3 is not installed")
-        cures.append(how_to_install_library())
-    return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""
+        cures["libjpeg-turbo 3 is not installed"] = how_to_install_library()
+    return f"{' and '.join(cures)}. Install: {together(list(cures.values()))}" if cures else ""
 
 
 def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
