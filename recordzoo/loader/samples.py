@@ -70,7 +70,7 @@ class Buffers:
         pinned: bool,
         limit: int,
     ) -> None:
-        self.shape, self.dtype, self._format = shape, dtype, memory_format
+        self._shape, self._dtype, self._format = shape, dtype, memory_format
         self._pinned, self._limit = pinned, limit
         self._free: dict[int, list[torch.Tensor]] = {}
         self._lock = threading.RLock()  # the garbage collector may return memory within `take`
@@ -91,7 +91,7 @@ class Buffers:
         return torch.from_numpy(array)
 
     def _new(self, count: int) -> torch.Tensor:
-        return allocate((count, *self.shape), self.dtype, self._format, pinned=self._pinned)
+        return allocate((count, *self._shape), self._dtype, self._format, pinned=self._pinned)
 
     def _give_back(self, memory: torch.Tensor) -> None:
         with self._lock:
@@ -157,18 +157,14 @@ class RowWriter:
 
 
 class RowMaker(Maker):
-    """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size.
-
-    Attributes:
-        buffers: The memory of batches, per view.
-    """
+    """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size."""
 
     def __init__(self, options: BatchOptions, source: Source, *, runs_own: bool) -> None:
         super().__init__(options, source, runs_own=runs_own)
         self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
         self._views = source.leaves[0].views
         self._channels = 1 if self._leaves[0].is_gray else 3
-        self.buffers: list[Buffers] = []
+        self._buffers: list[Buffers] = []  # of each view
         self._writers: list[RowWriter] = []
         self._pointwise: list[Pointwise | None] = []  # of each view; None: the device computes the values
         for plan in self._views.plans:
@@ -177,7 +173,7 @@ class RowMaker(Maker):
             is_here = options.device.type == "cpu" or plan.erases or self._channels == 1
             shape, dtype = (self._channels, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
             memory_format, pinned = options.memory_format, options.is_pinned
-            self.buffers.append(Buffers(shape, dtype, memory_format, pinned=pinned, limit=options.num_kept))
+            self._buffers.append(Buffers(shape, dtype, memory_format, pinned=pinned, limit=options.num_kept))
             pointwise = plan.pointwise if dtype is plan.pointwise.dtype else None
             self._writers.append(RowWriter(plan, plan.size, options.precision, pointwise))
             self._pointwise.append(pointwise)
@@ -190,7 +186,7 @@ class RowMaker(Maker):
 
     @override
     def memory(self, count: int) -> Memory:
-        return Memory(lambda: [each.take(count) for each in self.buffers])
+        return Memory(lambda: [each.take(count) for each in self._buffers])
 
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
