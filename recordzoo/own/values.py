@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -92,20 +91,7 @@ def picture_bytes(value: Any) -> tuple[bytes, str]:
         image = Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
     if image.mode == "P":
         image = _with_all_colours(image)
-    return encode_exactly(image, ENCODINGS.get(image.mode, ()))
-
-
-def encode_exactly(image: Image.Image, encodings: Sequence[_Encoding]) -> tuple[bytes, str]:
-    """Encode an image in the first of some ways from which it comes back as it was; also return its file's ending.
-
-    Args:
-        image: The image.
-        encodings: Names of formats and options for Pillow's ``save``.
-
-    Raises:
-        SampleError: There is none.
-    """
-    for kind, options in encodings:
+    for kind, options in ENCODINGS.get(image.mode, ()):
         buffer = io.BytesIO()
         try:
             image.save(buffer, kind, **options)
