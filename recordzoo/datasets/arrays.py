@@ -157,7 +157,20 @@ class PCAMRecord(SplitDataset[TrainValTest], ArrayDataset, PCAM):  # type: ignor
         return self[operator.index(index)]
 
 
-class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped
+class _LabelsDataset(ArrayDataset):
+    """`ArrayDataset` whose torchvision class calls its labels ``labels``, and makes an int of each."""
+
+    _INT_LABELS = True
+    _LABELS = "labels"
+
+    # Any: uint8 or int64.
+    @derived
+    def labels(self) -> NDArray[Any]:
+        """The labels, int64 [n]."""
+        return self._selection.targets()
+
+
+class SEMEIONRecord(_LabelsDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SEMEION`, read from records: 1,593 handwritten digits.
 
     ``data``, uint8 [n, 16, 16], and ``labels``, int64 [n], are read into memory on first access; from then on,
@@ -168,8 +181,6 @@ class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision
     """
 
     _ENTRY = "semeion"
-    _INT_LABELS = True
-    _LABELS = "labels"
 
     def __init__(
         self,
@@ -182,16 +193,11 @@ class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision
         self._start(root, transform=transform, target_transform=target_transform)
         self._show_split("all", download=download, options=options)
 
-    @derived
-    def labels(self) -> NDArray[np.int64]:
-        """The labels, int64 [n]."""
-        return self._selection.targets()
-
     def _member_md5s(self) -> dict[str, str]:
         return {self.filename: self.md5_checksum}
 
 
-class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
+class STL10Record(_LabelsDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `STL10`, read from records.
 
     ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory on first access; from then on,
@@ -203,9 +209,7 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     """
 
     _ENTRY = "stl10"
-    _INT_LABELS = True
     _CHANNELS_FIRST = True
-    _LABELS = "labels"
 
     def __init__(
         self,
@@ -240,7 +244,7 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
         return dict(self.train_list + self.test_list)
 
 
-class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped
+class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], _LabelsDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SVHN`, read from records; each split is a record set of its own.
 
     ``data``, uint8 [n, 3, 32, 32], and ``labels``, int64 [n], are read into memory on first access; from then on,
@@ -249,19 +253,12 @@ class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, 
 
     _ENTRY = "svhn"
     _SPLIT = "split"
-    _INT_LABELS = True
     _CHANNELS_FIRST = True
-    _LABELS = "labels"
 
     @override
     def _choose_split(self, split: str) -> None:
         super()._choose_split(split)
         self.url, self.filename, self.file_md5 = self.split_list[split]
-
-    @derived
-    def labels(self) -> NDArray[np.int64]:
-        """The labels, int64 [n]."""
-        return self._selection.targets()
 
     def _member_md5s(self) -> dict[str, str]:
         return {name: md5 for _, name, md5 in self.split_list.values()}
