@@ -348,16 +348,10 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
             info["annotations"] = {"bbox": faces[:, :4].clone(), **columns}
         return info
 
-    def _at(self, index: int) -> tuple[Info, int | None]:
-        """Return what `img_info` has at an index, and the image's position; None if it has no record."""
-        position = self._position(index)
-        if position is not None and not self._has("img_info"):
-            return self._info(position), position
-        return self.img_info[index], position
-
     def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target); the target is None for a test image."""
-        info, position = self._at(index)
+        position = self._position(index)
+        info = self.img_info[index] if position is None or self._has("img_info") else self._info(position)
         image = self._image(info["img_path"], position)
         target = None if self.split == "test" else info["annotations"]
         if self._transforms_pairs and target is not None:

@@ -110,17 +110,14 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
 
 def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
     """Find the classes' names, when the record set does not have them, and say so if they are not torchvision's."""
-    names = _single_names(wnids)
+    meta, problem = None, f"neither {META_BIN} nor {DEVKIT} of these classes is in {root}."
     try:
         meta = read_meta(root)
-        found = synonyms_metadata(wnids, meta.synonyms if meta is not None else {}).get("synonyms")
     except SourceError as err:
-        found = None
         problem = str(err)
-    else:
-        problem = f"neither {META_BIN} nor {DEVKIT} of these classes is in {root}."
-    if found is not None:
-        return [tuple(names) for names in found]
+    if found := synonyms_metadata(wnids, meta.synonyms if meta is not None else {}):
+        return [tuple(names) for names in found["synonyms"]]
+    names = _single_names(wnids)
     _warn_once(
         f"ImageNet: {problem} Each class has one name ({names[0] if names else ''!r}) instead of torchvision's tuple "
         "of all."

@@ -165,10 +165,7 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
     # Any: a list of dicts, or None.
     @override
     def _target(self, index: int) -> Any:
-        return self._parse_target(index) if self.train else None
-
-    def _parse_target(self, index: int) -> Any:
-        return super()._target(index)
+        return super()._target(index) if self.train else None
 
     @override
     def _load_target(self, data: bytes) -> Any:
@@ -229,12 +226,8 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
 
     # Any: an image or an array; SciPy reads the file from memory.
     def _load_target(self, data: bytes) -> Any:
-        return self._get_target(io.BytesIO(data))
-
-    # Any: as above; torchvision's methods are untyped.
-    @property
-    def _get_target(self) -> Any:
-        return self._get_segmentation_target if self.mode == "segmentation" else self._get_boundaries_target
+        read = self._get_segmentation_target if self.mode == "segmentation" else self._get_boundaries_target
+        return read(io.BytesIO(data))
 
 
 CityscapesTarget = Literal["instance", "semantic", "polygon", "color"]
