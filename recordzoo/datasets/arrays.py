@@ -1,7 +1,6 @@
 """Datasets of arrays from records: torchvision's PCAM, STL10, SVHN, ..., MedMNIST, and images in a grid of factors."""
 
 import operator
-import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NoReturn, Unpack
 
@@ -102,8 +101,6 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform)
-        self._base_folder = os.path.join(self.root, "MovingMNIST")
-        self._filename = os.path.basename(self._URL)
         self.split = None if split is None else check_choice(split, "split", ("train", "test"))
         if not isinstance(split_ratio, int):
             raise TypeError(f"`split_ratio` should be an integer, but got {type(split_ratio)}")

@@ -131,23 +131,12 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         self._load_with(loader, self._selection.reader, self.target_folder)
 
     @derived
-    def _alphabets(self) -> list[str]:
-        return list(dict.fromkeys(character.partition("/")[0] for character in self._class_names()))
-
-    @derived
     def _characters(self) -> list[str]:
         return self._folders()
 
     @derived
     def _flat_character_images(self) -> list[tuple[str, int]]:
         return list(zip(self._files(), self._selection.targets().tolist(), strict=True))
-
-    @derived
-    def _character_images(self) -> list[list[tuple[str, int]]]:
-        images: list[list[tuple[str, int]]] = [[] for _ in self._class_names()]
-        for file, label in self._flat_character_images:
-            images[label].append((file, label))
-        return images
 
     def _listed(self, index: int) -> tuple[str, int]:
         file, label = self._flat_character_images[index]

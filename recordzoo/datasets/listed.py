@@ -1,7 +1,6 @@
 """torchvision's datasets of files with labels from records: CLEVR, DTD, GTSRB, Food-101, Places365, SUN397, ..."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from torchvision.datasets import (
@@ -21,7 +20,6 @@ from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
 from recordzoo.base.text import TrainTest, TrainVal, TrainValTest
-from recordzoo.datasets.listed_recipe import CARS_ANNOTATIONS, GTSRB_FOLDERS
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import FilesDataset
@@ -169,11 +167,6 @@ class GTSRBRecord(SplitDataset[TrainTest], SamplesDataset, GTSRB):  # type: igno
     _PATHS = {"_base_folder": "gtsrb"}
 
     @override
-    def _choose_split(self, split: str) -> None:
-        super()._choose_split(split)
-        self._target_folder = Path(self.root, "gtsrb", GTSRB_FOLDERS[split])
-
-    @override
     def _show_split(
         self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = pil_loader
     ) -> None:
@@ -204,9 +197,6 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         self._start(root, transform=transform, target_transform=target_transform)
         self._split = check_choice(split, "split", ["train", "val"])
         self._size = self._part = check_choice(size, "size", ["full", "320px", "160px"])
-        self._url, self._md5 = self._ARCHIVES[size]
-        self._size_root = Path(self.root) / Path(self._url).stem
-        self._image_root = str(self._size_root / split)
         self._show_split(split, download=download, options=options, loader=loader)
         self.wnids = self._class_names()
         self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
@@ -294,9 +284,3 @@ class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordC
 
     _ENTRY = "stanford_cars"
     _PATHS = {"_base_folder": "stanford_cars"}
-
-    @override
-    def _choose_split(self, split: str) -> None:
-        super()._choose_split(split)
-        folder = Path(self.root, "stanford_cars")
-        self._annotations_mat_path, self._images_base_path = folder / CARS_ANNOTATIONS[split], folder / f"cars_{split}"

@@ -19,7 +19,6 @@ from recordzoo.datasets.pairs_recipe import (
     CITYSCAPES_ENDING,
     CITYSCAPES_IMAGES,
     CITYSCAPES_SUFFIXES,
-    KITTI_FOLDERS,
     TRACKS,
     cityscapes_split,
     part_of,
@@ -146,7 +145,6 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.train = train
         self._part = "train" if train else "test"
-        self._location = KITTI_FOLDERS[self._part]
         reader = self._open_part(download=download, options=options)
         self._show_paths(Selection(reader, self._part), self._recipe_files(image="images", label="targets"))
 
@@ -344,9 +342,6 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         types = [target_types] if isinstance(target_types, str) else target_types
         self._target_types = [check_choice(kind, "target_types", self._VALID_TARGET_TYPES) for kind in types]
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._base_folder = Path(self.root) / "oxford-iiit-pet"
-        self._images_folder, self._anns_folder = self._base_folder / "images", self._base_folder / "annotations"
-        self._segs_folder = self._anns_folder / "trimaps"
         reader = self._open_part(download=download, options=options)
         files = self._recipe_files(image="_images", mask="_segs")
         self._show_paths(Selection(reader, split, listed_in=f"annotations/{split}.txt"), files)
