@@ -38,7 +38,6 @@ class CLEVRClassificationRecord(SplitFilesDataset[TrainValTest], FilesDataset, C
     """
 
     _ENTRY = "clevr"
-    _PATHS = {"_base_folder": "clevr", "_data_folder": "clevr/CLEVR_v1.0"}
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -53,12 +52,6 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
     """
 
     _ENTRY = "dtd"
-    _PATHS = {
-        "_base_folder": "dtd",
-        "_data_folder": "dtd/dtd",
-        "_meta_folder": "dtd/dtd/labels",
-        "_images_folder": "dtd/dtd/images",
-    }
 
     def __init__(
         self,
@@ -96,7 +89,6 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
 
     _ENTRY = "fgvc_aircraft"
     _PATH = str
-    _PATHS = {"_data_path": "fgvc-aircraft-2013b"}
 
     def __init__(
         self,
@@ -133,14 +125,12 @@ class Flowers102Record(SplitFilesDataset[TrainValTest], FilesDataset, Flowers102
     """torchvision's `Flowers102`, read from records: photographs of 102 kinds of flowers."""
 
     _ENTRY = "flowers102"
-    _PATHS = {"_base_folder": "flowers-102", "_images_folder": "flowers-102/jpg"}
 
 
 class Food101Record(SplitFilesDataset[TrainTest], FilesDataset, Food101):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Food101`, read from records: photographs of 101 kinds of food."""
 
     _ENTRY = "food101"
-    _PATHS = {"_base_folder": "food-101", "_meta_folder": "food-101/meta", "_images_folder": "food-101/images"}
 
     @derived
     def classes(self) -> list[str]:
@@ -152,7 +142,6 @@ class SUN397Record(FilesDataset, SUN397):  # type: ignore[misc]  # torchvision i
     """torchvision's `SUN397`, read from records: photographs of 397 kinds of scenes, sorted by folder and name."""
 
     _ENTRY = "sun397"
-    _PATHS = {"_data_dir": "SUN397"}
 
     @derived
     def classes(self) -> list[str]:
@@ -164,7 +153,6 @@ class GTSRBRecord(SplitDataset[TrainTest], SamplesDataset, GTSRB):  # type: igno
     """torchvision's `GTSRB`, read from records; each split is a record set of its own."""
 
     _ENTRY = "gtsrb"
-    _PATHS = {"_base_folder": "gtsrb"}
 
     @override
     def _show_split(
@@ -283,4 +271,3 @@ class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordC
     """
 
     _ENTRY = "stanford_cars"
-    _PATHS = {"_base_folder": "stanford_cars"}

@@ -71,7 +71,6 @@ class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], Cla
     _ENTRY = "country211"
     _HAS_TEXT_ROOT = True
     _PATH = Path
-    _PATHS = {"_base_folder": "country211"}
 
 
 class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torchvision is untyped
@@ -79,12 +78,10 @@ class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torch
 
     _ENTRY = "eurosat"
     _HAS_TEXT_ROOT = True
-    _PATHS = {"_base_folder": "eurosat", "_data_folder": "eurosat/2750"}
 
 
 class RenderedSST2Record(SplitFilesDataset[TrainValTest], SamplesDataset, RenderedSST2):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `RenderedSST2`, read from records: sentences as pictures, negative (0) or positive (1)."""
 
     _ENTRY = "rendered_sst2"
-    _PATHS = {"_base_folder": "rendered-sst2"}
     _split_to_folder = {"train": "train", "val": "valid", "test": "test"}

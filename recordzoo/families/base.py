@@ -203,7 +203,6 @@ class ZooDataset(Dataset[Pair]):
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
     _PATH: ClassVar[Callable[[str], Any]] = Path  # the type of torchvision's path attributes: `Path` or `str`
-    _PATHS: ClassVar[Mapping[str, str]] = {}  # torchvision's attributes that are paths, relative to the root
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
     _transforms_pairs: bool = False
     """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
@@ -273,8 +272,6 @@ class ZooDataset(Dataset[Pair]):
         except ValueError as err:
             raise ArgumentError(str(err)) from None
         self._transforms_pairs = self._transforms_pairs or transforms is not None
-        for name, path in self._PATHS.items():
-            setattr(self, name, type(self)._PATH(os.path.join(self.root, path)))
 
     def _open(
         self, recipe: Recipe, *, download: bool | None = False, options: Options, raw_root: Path | None = None
