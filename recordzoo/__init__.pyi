@@ -83,12 +83,12 @@ from recordzoo.datasets.pairs import DIV2KRecord as DIV2KRecord
 from recordzoo.datasets.pairs import KittiRecord as KittiRecord
 from recordzoo.datasets.pairs import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import SBDatasetRecord as SBDatasetRecord
+from recordzoo.datasets.pairs import VOCDetectionRecord as VOCDetectionRecord
+from recordzoo.datasets.pairs import VOCSegmentationRecord as VOCSegmentationRecord
 from recordzoo.datasets.targets import NABirdsRecord as NABirdsRecord
 from recordzoo.datasets.targets import OnlineProductsRecord as OnlineProductsRecord
 from recordzoo.datasets.targets import StanfordDogsRecord as StanfordDogsRecord
 from recordzoo.datasets.targets import TinyImageNetRecord as TinyImageNetRecord
-from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
-from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord
 from recordzoo.families.record_set import RecordDataset as RecordDataset
 from recordzoo.formats.export import export as export
 from recordzoo.formats.to_hf import to_hf as to_hf

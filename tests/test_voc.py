@@ -12,7 +12,7 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
-from recordzoo.datasets.voc_recipe import base_folder
+from recordzoo.datasets.pairs_recipe import voc_folder
 from recordzoo.errors import FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
@@ -26,7 +26,7 @@ def test_facts_are_torchvisions() -> None:
         (url,) = remote.urls  # before 0.27, torchvision names the same host otherwise
         assert urlsplit(url).path == urlsplit(facts["url"]).path
         assert remote.md5 == facts["md5"]
-        assert base_folder(part) == Path(facts["base_dir"]).as_posix()
+        assert voc_folder(part) == Path(facts["base_dir"]).as_posix()
         # torchvision stores 2008's archive under the name of 2012's, where the one overwrites the other.
         assert remote.name == (facts["filename"] if part != "2008" else "VOCtrainval_14-Jul-2008.tar")
     assert {part.name for part in catalogue.entry("voc").parts} == set(DATASET_YEAR_DICT)
@@ -69,7 +69,7 @@ def test_both_parts_of_2007(tmp_path: Path, source: str) -> None:
 def test_stored_bytes(tmp_path: Path) -> None:
     files = voc.members()
     ours = VOCDetectionRecord(voc.build().write_tree(tmp_path), image_set="val")
-    base = base_folder("2012")
+    base = voc_folder("2012")
     for index, path in enumerate(ours.images):
         stem = Path(path).stem
         assert ours.read(index) == files[f"{base}/JPEGImages/{stem}.jpg"]
@@ -78,7 +78,7 @@ def test_stored_bytes(tmp_path: Path) -> None:
 
 def test_missing_list(tmp_path: Path) -> None:
     root = voc.build().write_tree(tmp_path)
-    (root / base_folder("2012") / "ImageSets" / "Segmentation" / "val.txt").unlink()
+    (root / voc_folder("2012") / "ImageSets" / "Segmentation" / "val.txt").unlink()
     with pytest.raises(NotPreparedError, match=r"ImageSets/Segmentation/val\.txt was missing when .*refresh=True"):
         VOCSegmentationRecord(root, image_set="val")
 
@@ -140,7 +140,7 @@ def test_trees_that_torchvision_reads(tmp_path: Path, change: Callable[[Path], N
     """Whatever torchvision opens, we open, with the same samples and the same kinds of errors for the same of them."""
     roots = [voc.build(year).write_tree(tmp_path / name) for name in ("theirs", "ours")]
     for root in roots:
-        change(root / base_folder(year))
+        change(root / voc_folder(year))
     pairs = ((VOCDetection, VOCDetectionRecord), (VOCSegmentation, VOCSegmentationRecord))
     opened = 0
     for image_set, (theirs, ours) in itertools.product(("train", "val", "trainval"), pairs):
@@ -161,7 +161,7 @@ def _seen(kind: Callable[..., Any], root: Path, year: str, image_set: str) -> li
 
 def test_what_is_missing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = voc.build().write_tree(tmp_path)
-    _odd_lines(root / base_folder("2012"))
+    _odd_lines(root / voc_folder("2012"))
     train = VOCDetectionRecord(root)
     val = VOCDetectionRecord(root, image_set="val")
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -176,7 +176,7 @@ def test_what_is_missing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_trees_that_are_refused(tmp_path: Path) -> None:
-    base = voc.build().write_tree(tmp_path) / base_folder("2012")
+    base = voc.build().write_tree(tmp_path) / voc_folder("2012")
     (base / "ImageSets" / "Main" / "val.txt").write_text("../../secret\n")
     with pytest.raises(SourceError, match=r"the list main-val names '\.\./\.\./secret', outside of JPEGImages/"):
         VOCDetectionRecord(tmp_path)

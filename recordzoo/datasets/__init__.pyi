@@ -79,9 +79,9 @@ from recordzoo.datasets.pairs import DIV2KRecord as DIV2KRecord
 from recordzoo.datasets.pairs import KittiRecord as KittiRecord
 from recordzoo.datasets.pairs import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import SBDatasetRecord as SBDatasetRecord
+from recordzoo.datasets.pairs import VOCDetectionRecord as VOCDetectionRecord
+from recordzoo.datasets.pairs import VOCSegmentationRecord as VOCSegmentationRecord
 from recordzoo.datasets.targets import NABirdsRecord as NABirdsRecord
 from recordzoo.datasets.targets import OnlineProductsRecord as OnlineProductsRecord
 from recordzoo.datasets.targets import StanfordDogsRecord as StanfordDogsRecord
 from recordzoo.datasets.targets import TinyImageNetRecord as TinyImageNetRecord
-from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
-from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord

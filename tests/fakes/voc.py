@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from recordzoo import catalogue
-from recordzoo.datasets.voc_recipe import base_folder
+from recordzoo.datasets.pairs_recipe import voc_folder
 from tests.fakes.fake import Case, Fake, by, fake, tar, text
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -16,7 +16,7 @@ CATEGORIES = ("person", "dog", "tvmonitor", "car", "sheep")
 def members(part: str = "2012", num_images: int = 12, seed: int = 0) -> dict[str, bytes]:
     """Make the files of a year: most images are in the lists of detection, a third also in those of segmentation."""
     rng = np.random.default_rng(seed)
-    base = base_folder(part)
+    base = voc_folder(part)
     stems = [f"2007_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(num_images)].tolist()]
     files: dict[str, bytes] = {}
     step = 1 if SIDE == 1 else 10  # large pictures of few sizes are soon made
