@@ -190,7 +190,7 @@ class TestLabels:
 
     def test_too_large_or_missing(self, tmp_path: Path) -> None:
         assert "line 2: the label 9223372036854775808 has more" in refused(tmp_path, "list.txt", f"a 1\nb {1 << 63}\n")
-        assert "line 1: a label of 5,000 characters" in refused(tmp_path, "list.txt", f"a {'x' * 5000}\n")
+        assert "name of a class has 5,000 letters" in refused(tmp_path, "list.txt", f"a {'x' * 5000}\n")
         assert "line 2: no label." in refused(tmp_path, "list.txt", "a 1\nb NA\nc 3\n")
         assert "no label (for NaN, pass --target label:float)" in refused(tmp_path, "list.txt", "a 1.5\nb NA\n")
 

@@ -31,6 +31,7 @@ from recordzoo.own.columns import (
     read_list,
 )
 from recordzoo.own.listing import Column, Listing, ListingRecipe
+from recordzoo.own.values import check_class_names
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.arrays import as_floats
@@ -55,7 +56,6 @@ _PADDED = re.compile(r"[+-]?0[0-9]")
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
-_MAX_NAME_CHARACTERS = 4096
 _MAX_DIGITS = 100
 _NUM_NAMED = 3
 _MAX_LABELS_BYTES = 4 << 30
@@ -185,7 +185,7 @@ class Cells:
             lambda cell: cell.startswith('{"'),
             lambda cell: f"the {self._what} {cell[:80]} is an object, no class (for texts, pass --target {option})",
         )
-        names = self._names(self._cells)
+        names = sorted(set(self._cells))
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self._cells), np.int64, len(self._cells))
         return self._made(FieldKind.CLASS, labels, names)
@@ -202,19 +202,10 @@ class Cells:
                     line, f"the {self._what}s {cell!r} here and {known!r} above are the same number: use one spelling"
                 )
 
-    def _names(self, labels: Iterable[str]) -> list[str]:
-        names = sorted(set(labels))
-        if any(len(name) > _MAX_NAME_CHARACTERS for name in names):
-            self._refuse(
-                lambda cell: len(cell) > _MAX_NAME_CHARACTERS,
-                lambda cell: f"a {self._what} of {len(cell):,} characters",
-            )
-        return names
-
     def _labels(self) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
         labels_of = {cell: {label.strip() for label in cell.split(self._separator)} - {""} for cell in set(self._cells)}
-        names = self._names(label for labels in labels_of.values() for label in labels)
+        names = sorted(set().union(*labels_of.values()))
         if not names or len(names) * len(self._cells) > _MAX_LABELS_BYTES:
             how_many = f"{len(names):,} different labels, too many" if names else "no labels"
             self._faults.add(next(iter(self._lines), 1), f"{self._what} has {how_many} for the kind multilabel")
@@ -264,6 +255,7 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
         fields[name] = column.target(places.targets[index]) if is_target else column.field()
     _name_classes(fields, named, table)
     faults.raise_if_any()
+    check_class_names((name for field in fields.values() for name in field.spec.names or ()), str(path))
     base = path.parent if asked.folder is None else Path(os.path.abspath(path.parent / asked.folder))
     return Listing(
         path=path,

@@ -26,7 +26,7 @@ from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_
 from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
-from recordzoo.own.values import as_array, at_position, describe
+from recordzoo.own.values import as_array, at_position, check_class_names, describe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.publish import generation
@@ -315,10 +315,6 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
     return f"'target' {label} is not a label: with {classes}, labels are 0 to {num_classes - 1}"
 
 
-_MAX_NAME = 4096
-"""The most characters of a class name in a manifest."""
-
-
 class ForeignRecipe(SampleRecipe):
     """Another tool's data as records, in the same order.
 
@@ -373,7 +369,8 @@ class ForeignRecipe(SampleRecipe):
         if not self.metadata:
             foreign.open()
             foreign.classes = classes_beside(foreign.location) if foreign.classes is None else foreign.classes
-            _check_names(foreign)
+            names = (name for spec in foreign.specs.values() for name in spec.names or ())
+            check_class_names([*(foreign.classes or ()), *names], foreign.location)
             self.use(_schema_of(foreign, self.kinds))
             self.classes = None if foreign.classes is None else tuple(foreign.classes)
             self.dataset, self.origin, self.specs = foreign.format, foreign.origin or foreign.format, foreign.specs
@@ -459,17 +456,6 @@ def _unknown_format(location: str) -> NotPreparedError:
         "else: recordzoo.convert(dataset).",
         path=shown(location),
     )
-
-
-def _check_names(foreign: Foreign) -> None:
-    """Raise for names of classes that a manifest does not take."""
-    names = [*(foreign.classes or ()), *(name for spec in foreign.specs.values() for name in spec.names or ())]
-    if (longest := max(names, key=len, default="")) and len(longest) > _MAX_NAME:
-        raise SourceError(
-            f"{foreign.location}: the name of a class has {len(longest):,} letters, and {_MAX_NAME:,} are the most: "
-            f"{longest[:80]!r}...",
-            path=foreign.location,
-        )
 
 
 def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +15,11 @@ import PIL
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.errors import SampleError
+from recordzoo.errors import SampleError, SourceError
 from recordzoo.recipes.recipe import PNG_LEVEL
 
 _CHANNELS = (1, 3, 4)
+_MAX_NAME = 4096  # characters of a class name in a manifest
 _RAW_MODES = ("L", "RGB", "RGBA")
 _PREDICTOR = 317  # a TIFF tag; 2: differences of neighbours are compressed
 
@@ -164,6 +166,17 @@ def update(digest: "hashlib._Hash", value: Any) -> None:
             update(digest, item)
     else:
         digest.update(b"j" + json_bytes(value))
+
+
+def check_class_names(names: Iterable[str], where: str) -> None:
+    """Raise for names of classes that a manifest does not take; `where` is the file that has them."""
+    longest = max(names, key=len, default="")
+    if len(longest) > _MAX_NAME:
+        raise SourceError(
+            f"{where}: the name of a class has {len(longest):,} letters, and {_MAX_NAME:,} are the most: "
+            f"{longest[:80]!r}...",
+            path=where,
+        )
 
 
 def describe(value: Any) -> str:
