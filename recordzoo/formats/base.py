@@ -88,14 +88,12 @@ class Sample(NamedTuple):
     Attributes:
         name: Its name in the record set.
         values: Its fields, by name.
-        splits: The splits that it belongs to: one, several, or None.
         remark: What was done to it, to be counted: "2 samples: ...".
     """
 
-    # Any: whatever the user gives; the recipe that stores samples checks names and splits.
+    # Any: whatever the user gives; the recipe that stores samples checks names.
     name: Any
     values: Mapping[str, Any]
-    splits: Any = None
     remark: str = ""
 
     @classmethod
@@ -486,17 +484,12 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
 
 def _inside(folder: Path, endings: Sequence[str], depth: int) -> list[Path]:
     there = sorted(folder.iterdir())
-    files = [path for path in there if path.name.lower().endswith(tuple(endings)) and _is_shown(path)]
-    inner = _split_folders(folder) if depth and not files else []
-    return files or [file for each in inner for file in _inside(each, endings, depth - 1)]
-
-
-def _split_folders(folder: Path) -> list[Path]:
-    return [each for each in sorted(folder.iterdir()) if each.name.lower() in (*SPLIT_NAMES, "data") and each.is_dir()]
-
-
-def _is_shown(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_file()
+    named = [path for path in there if path.name.lower().endswith(tuple(endings)) and not path.name.startswith(".")]
+    files = [path for path in named if path.is_file()]
+    if files or not depth:
+        return files
+    folders = [path for path in there if path.name.lower() in (*SPLIT_NAMES, "data") and path.is_dir()]
+    return [file for each in folders for file in _inside(each, endings, depth - 1)]
 
 
 def refuse_missing(names: Iterable[str], where: str) -> None:
