@@ -336,15 +336,12 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
             )
             return
         chosen = self._chosen(options)
-        if split is not None:
-            raise ArgumentError(
-                f"Argument split is {split!r}, but {root} is not a record set. Pass the path of a record set, or leave "
-                "split out and pass the folder of the split."
-            )
-        if target_type is not None:
-            raise ArgumentError(
-                f"Argument target_type is {target_type!r}, but {root} is not a record set. Pass the path of one."
-            )
+        for name, value in {"split": split, "target_type": target_type}.items():
+            if value is not None:
+                raise ArgumentError(
+                    f"Argument {name} is {value!r}, but {root} is not a record set. Pass the path of one; for a "
+                    "split of a tree, the folder of the split."
+                )
         self.target_type = None
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
