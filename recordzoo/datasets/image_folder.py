@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ Extensions = str | Sequence[str] | None
 """Extensions of samples; None if a function decides which files are samples."""
 
 
+class Wanted(NamedTuple):
+    """Which files of a tree are samples: torchvision's arguments."""
+
+    extensions: Extensions
+    is_valid_file: Callable[[str], bool] | None
+    allow_empty: bool
+
+
 class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # torchvision is untyped
     """What `ImageFolderRecord` and `DatasetFolderRecord` share: which files are samples, and which records hold them.
 
@@ -49,15 +57,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
     _variant: str | None = None
 
     def _show_tree(
-        self,
-        root: str | os.PathLike[str],
-        extensions: Extensions,
-        loader: Loader,
-        is_valid_file: Callable[[str], bool] | None,
-        allow_empty: bool,
-        options: Options,
-        *,
-        is_given: bool,
+        self, root: str | os.PathLike[str], wanted: Wanted, loader: Loader, options: Options, *, is_given: bool
     ) -> None:
         """Open the records with the samples, make them if needed, and show them.
 
@@ -66,23 +66,22 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         self._variant = options.variant
         self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
-        is_every_image = is_valid_file is None and extensions == IMG_EXTENSIONS and not self._overrides()
+        is_every_image = wanted.is_valid_file is None and wanted.extensions == IMG_EXTENSIONS and not self._overrides()
         has_tree = not is_given and _has_folders(Path(folder))
         whole = None
         if is_every_image and is_given:
             whole = self._open_given(folder, options)
         elif is_every_image:
-            whole = self._open_whole(folder, allow_empty, options, has_tree)
+            whole = self._open_whole(folder, wanted.allow_empty, options, has_tree)
         if whole is not None:  # nothing here looks at each sample
             selection = Selection(whole)
-            if not allow_empty:
+            if not wanted.allow_empty:
                 raise_if_empty(empty_classes(whole), IMG_EXTENSIONS)
         else:
-            select = self._select if has_tree else self._select_stored
-            selection = select(folder, extensions, is_valid_file, allow_empty, options)
+            selection = (self._select if has_tree else self._select_stored)(folder, wanted, options)
         self._reader = selection.reader
         self._show_files(selection, folder, loader, allow_empty=True)
-        self.extensions = extensions
+        self.extensions = wanted.extensions
         if not is_given and not self._overrides():
             _warn_of_splits(selection.reader.manifest.classes or (), folder, type(self).__name__)
 
@@ -135,16 +134,9 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         _check_tree(reader, tree, whole, explicit=explicit is not None)  # a new variant: of a set that may be older
         return reader
 
-    def _select(
-        self,
-        folder: str,
-        extensions: Extensions,
-        is_valid_file: Callable[[str], bool] | None,
-        allow_empty: bool,
-        options: Options,
-    ) -> Selection:
+    def _select(self, folder: str, wanted: Wanted, options: Options) -> Selection:
         """Show the samples of torchvision's scan of the tree; make records of them if there are none."""
-        samples = self._scanned(extensions, is_valid_file, allow_empty)
+        samples = self._scanned(wanted)
         names = [_relative(path, folder) for path, _ in samples]
         tree = Path(folder).resolve()
         whole, selected, explicit = self._recipe(tree), self._recipe(tree, names), _explicit(options)
@@ -169,20 +161,13 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             path=str(place),
         )
 
-    def _select_stored(
-        self,
-        folder: str,
-        extensions: Extensions,
-        is_valid_file: Callable[[str], bool] | None,
-        allow_empty: bool,
-        options: Options,
-    ) -> Selection:
+    def _select_stored(self, folder: str, wanted: Wanted, options: Options) -> Selection:
         """The tree is gone: show the samples that torchvision's scan would select among the stored names."""
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
         for reader in self._stored_sets(Path(folder).resolve(), options):
             self._reader = reader
             _, class_to_idx = self.find_classes(self.root)
-            found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
+            found = list(_stored_samples(reader, folder, class_to_idx, wanted))
             stored_as = reader.manifest.metadata.get("selection")
             # A selection counts only if all of it is there. The largest wins: a smaller one would match, too.
             partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
@@ -194,23 +179,16 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
         self._reader, found = best
         self.classes, self.class_to_idx = self.find_classes(self.root)
-        if not allow_empty:
+        if not wanted.allow_empty:
             labels = {label for _, label in found}
-            raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
+            empty = [name for name, label in self.class_to_idx.items() if label not in labels]
+            raise_if_empty(empty, wanted.extensions)
         return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
 
-    def _scanned(
-        self, extensions: Extensions, is_valid_file: Callable[[str], bool] | None, allow_empty: bool
-    ) -> Samples:
+    def _scanned(self, wanted: Wanted) -> Samples:
         try:
             self.classes, self.class_to_idx = self.find_classes(self.root)
-            found = self.make_dataset(
-                self.root,
-                class_to_idx=self.class_to_idx,
-                extensions=extensions,
-                is_valid_file=is_valid_file,
-                allow_empty=allow_empty,
-            )
+            found = self.make_dataset(self.root, class_to_idx=self.class_to_idx, **wanted._asdict())
         except FileNotFoundError as err:
             raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
         return cast(Samples, found)
@@ -344,8 +322,8 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
                 )
         self.target_type = None
         self._start(root, transform=transform, target_transform=target_transform)
-        extensions = IMG_EXTENSIONS if is_valid_file is None else None
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
+        wanted = Wanted(IMG_EXTENSIONS if is_valid_file is None else None, is_valid_file, allow_empty)
+        self._show_tree(root, wanted, loader, chosen, is_given=is_given)
 
 
 def _say_if_annotated(tree: Path) -> None:
@@ -402,7 +380,7 @@ class DatasetFolderRecord(TreeDataset):
             raise ArgumentError("Both extensions and is_valid_file cannot be None or not None at the same time")
         self._start(root, transform=transform, target_transform=target_transform)
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
+        self._show_tree(root, Wanted(extensions, is_valid_file, allow_empty), loader, chosen, is_given=is_given)
 
 
 def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
@@ -471,22 +449,19 @@ def _relative(path: str, folder: str) -> str:
 
 # Any: labels, as above.
 def _stored_samples(
-    reader: RecordReader,
-    folder: str,
-    class_to_idx: Mapping[str, Any],
-    extensions: str | Sequence[str],
-    is_valid_file: Callable[[str], bool] | None,
+    reader: RecordReader, folder: str, class_to_idx: Mapping[str, Any], wanted: Wanted
 ) -> Iterator[tuple[int, Any]]:
     """As torchvision's make_dataset, with stored names instead of the tree: (position, label)."""
+    is_valid, extensions = wanted.is_valid_file, wanted.extensions or ()
     endings = extensions if isinstance(extensions, str) else tuple(extensions)
     of_class: dict[str, list[int]] = {}
     for position, name in enumerate(reader.names):
         of_class.setdefault(name.partition("/")[0], []).append(position)
-    for wanted in sorted(class_to_idx):
-        for position in of_class.get(wanted.partition("/")[0], ()):
+    for kind in sorted(class_to_idx):
+        for position in of_class.get(kind.partition("/")[0], ()):
             name = reader.names[position]
-            if not name.startswith(f"{wanted}/"):
+            if not name.startswith(f"{kind}/"):
                 continue
             path = join_name(folder, name)
-            if is_valid_file(path) if is_valid_file is not None else name.lower().endswith(endings):
-                yield position, class_to_idx[wanted]
+            if is_valid(path) if is_valid is not None else name.lower().endswith(endings):
+                yield position, class_to_idx[kind]
