@@ -18,7 +18,6 @@ from typing_extensions import override
 
 from recordzoo.base.text import JSON, name_first, shorten
 from recordzoo.errors import NotPreparedError
-from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
@@ -109,11 +108,7 @@ class ListingRecipe(Recipe):
         missing: The images that `find` left out, with the reasons.
     """
 
-    part = ""
-    raw_files: tuple[RemoteFile, ...] = ()
-
     def __init__(self, *, skips_missing: bool = False, allow_paths: bool = True) -> None:
-        self.fields: Mapping[str, BlobField] = {"image": BlobField("image")}
         self._skips_missing, self._allow_paths = skips_missing, allow_paths
         self._listing: Listing | None = None
         self.missing: dict[str, str] = {}

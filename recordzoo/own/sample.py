@@ -23,7 +23,6 @@ from recordzoo.base.text import JSON, counted, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SampleError, SourceError
 from recordzoo.formats import NAMES, find_foreign
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
-from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
 from recordzoo.own.values import as_array, at_position, check_class_names, describe
@@ -127,8 +126,6 @@ class SampleRecipe(Recipe):
     replacing = "refresh=True"
     kind = SetKind.OWN
     dataset: str = SetKind.OWN
-    part = ""
-    raw_files: tuple[RemoteFile, ...] = ()
     fields: Mapping[str, BlobField] = {}
     specs: Mapping[str, FieldSpec] = {}
 
