@@ -164,31 +164,20 @@ def _is_2021(version: str) -> bool:
 
 
 def _by_label(version: str, folders: Sequence[str]) -> list[str]:
-    """Put the folders of categories into the order of their labels."""
+    """Put the folders of categories into the order of their labels, with which their names begin (2021) or end."""
     if version == "2017":
         return list(folders)
-    if _is_2021(version):
-        for label, folder in enumerate(folders):
-            pieces = folder.split("_")
-            if len(pieces) != 8:
-                raise SourceError(f"Unexpected category name {folder}, wrong number of pieces")
-            if pieces[0] != f"{label:05d}":
-                raise SourceError(f"Unexpected category id {pieces[0]}, expecting {label:05d}")
-        return list(folders)
-    found: dict[int, str] = {}
-    for folder in folders:
-        number = folder.rpartition("/")[2]
-        try:
-            label = int(number)
-        except ValueError:
-            raise SourceError(f"Unexpected non-numeric dir name: {number}") from None
-        if label in found:
-            raise SourceError(f"Duplicate category {number}")
-        found[label] = folder
-    for label in range(max(found) + 1):
-        if label not in found:
-            raise SourceError(f"Missing category {label}")
-    return [found[label] for label in range(len(found))]
+    is_2021 = _is_2021(version)
+    numbers = [folder.partition("_")[0] if is_2021 else folder.rpartition("/")[2] for folder in folders]
+    found = sorted((int(number), folder) for number, folder in zip(numbers, folders, strict=True) if number.isdecimal())
+    wrong = next((folder for label, (number, folder) in enumerate(found) if number != label), None)
+    odd = next((folder for folder in folders if is_2021 and folder.count("_") != len(LEVELS) + 1), wrong)
+    if odd is not None or len(found) < len(folders):
+        raise SourceError(
+            f"iNaturalist {version}: the folders of its {len(folders):,} categories are not numbered from 0 on, one "
+            f"each, or are named otherwise{f': {odd}' if odd else ''}. Unpack the archive again."
+        )
+    return [folder for _, folder in found]
 
 
 class Omniglot(ClassFolderRecipe):
