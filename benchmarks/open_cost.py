@@ -11,7 +11,6 @@ from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_proc
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.recipes.folders import TREE_FILE, FolderRecipe
-from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.reader import is_record_set
 
 NUM_RECORDS = 1_281_167
@@ -51,7 +50,7 @@ class TinySource(Source):
 class TinyRecipe(FolderRecipe):
     """ImageFolder's recipe over them; "bytes", because no decoder would take them."""
 
-    fields = {"image": BlobField("bytes")}  # noqa: RUF012 - declared by Recipe, never changed
+    fields = {"image": BlobSpec("bytes")}  # noqa: RUF012 - declared by Recipe, never changed
 
     def find(self, root: Path) -> TinySource:
         return TinySource()
@@ -72,6 +71,7 @@ _OURS = (
     _PRELUDE
     + """
 from recordzoo import ImageFolderRecord
+from recordzoo.records.manifest import BlobSpec
 import recordzoo.datasets.image_folder  # torch and all: not counted
 before = private_mb()
 start = time.perf_counter()

@@ -7,7 +7,8 @@ import pytest
 
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.assemble import resolve
-from recordzoo.recipes.recipe import ABSENT, BlobField, Table
+from recordzoo.recipes.recipe import ABSENT, Table
+from recordzoo.records.manifest import BlobSpec
 
 
 class Birds:
@@ -15,7 +16,7 @@ class Birds:
 
     set_name = "birds"
     main_field = "image"
-    fields = {"image": BlobField("image"), "mask": BlobField("image")}  # noqa: RUF012 - never changed
+    fields = {"image": BlobSpec("image"), "mask": BlobSpec("image")}  # noqa: RUF012 - never changed
 
 
 STORED = {"image": ["c.jpg", "a.jpg", "b.jpg"], "mask": ["b.png", "a.png"]}

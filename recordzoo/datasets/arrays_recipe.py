@@ -17,9 +17,9 @@ from typing_extensions import override
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, seekable
-from recordzoo.recipes.recipe import NO_TARGET, BlobField, Stored, Table
+from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
 
 _CHUNK = 1024
 _FACES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
@@ -280,7 +280,7 @@ class DSprites(FactorsRecipe):
     package = "h5py"
     image_shape = (64, 64)
     factors = ("shape", "scale", "orientation", "x", "y")
-    fields = {"image": BlobField("image")}
+    fields = {"image": BlobSpec("image")}
     splits: Splits = {"all": ["dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"]}
 
     @override

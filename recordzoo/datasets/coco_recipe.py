@@ -15,8 +15,8 @@ from recordzoo.own.coco import objects_of
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, is_apple_double
-from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table, present
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
 
 CATEGORIES = "categories"
 """The categories of the annotation file, in the metadata."""
@@ -93,8 +93,8 @@ class CocoPanoptic(CocoStuff):
 
     @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        return {**super().fields, "annotation": BlobField("json")}
+    def fields(self) -> Mapping[str, BlobSpec]:  # type: ignore[override]  # a constant of other recipes
+        return {**super().fields, "annotation": BlobSpec("json")}
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -141,7 +141,7 @@ class LVIS(DeclaredRecipe):
     Memory: about three times the size of the annotation file.
     """
 
-    fields = {"image": BlobField("image"), "annotation": BlobField("json"), "info": BlobField("json")}
+    fields = {"image": BlobSpec("image"), "annotation": BlobSpec("json"), "info": BlobSpec("json")}
     tree_marks = ("train2017/", "val2017/", "lvis_v1_train.json")
     names_folder = ""
 

@@ -11,8 +11,8 @@ from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_labels, name_key
-from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table, present
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
 
 _CELEBA_LIST = "list_eval_partition.txt"
 _CELEBA_ATTRIBUTES = "list_attr_celeba.txt"
@@ -161,8 +161,8 @@ class WiderFace(ListedRecipe):
 
     @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        faces = {} if self.part == "test" else {"annotation": BlobField("bytes")}
+    def fields(self) -> Mapping[str, BlobSpec]:  # type: ignore[override]  # a constant of other recipes
+        faces = {} if self.part == "test" else {"annotation": BlobSpec("bytes")}
         return {**super().fields, **faces}
 
     @override

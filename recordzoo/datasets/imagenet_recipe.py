@@ -36,7 +36,8 @@ from recordzoo.recipes.declared import (
     is_class_image,
     is_image,
 )
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
+from recordzoo.records.manifest import BlobSpec
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
 
@@ -281,7 +282,7 @@ class ReassessedLabels(DeclaredRecipe):
     The tree has the images in val/, in folders or not: torchvision sorts them into one for each class.
     """
 
-    fields = {"image": BlobField("image"), "target": BlobField("json")}
+    fields = {"image": BlobSpec("image"), "target": BlobSpec("json")}
     tree_marks = ("val/",)
 
     @override

@@ -12,9 +12,9 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, name_key
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table, present
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
 
 _ADE20K_FOLDER = "ADEChallengeData2016"
 _ADE20K_FOLDERS = {"train": "training", "val": "validation"}
@@ -174,8 +174,8 @@ class Cityscapes(DeclaredRecipe):
     """The images of a part's splits, sorted by name, with their existing targets."""
 
     fields = {
-        "image": BlobField("image"),
-        **{kind: BlobField("bytes" if kind == "polygon" else "image") for kind in CITYSCAPES_SUFFIXES},
+        "image": BlobSpec("image"),
+        **{kind: BlobSpec("bytes" if kind == "polygon" else "image") for kind in CITYSCAPES_SUFFIXES},
     }
 
     @property

@@ -41,8 +41,8 @@ from recordzoo.own.yolo import has_labels, read_yolo
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.folders import records_beside
-from recordzoo.recipes.recipe import Blob, BlobField, Stored, Table
-from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.recipes.recipe import Blob, Stored, Table
+from recordzoo.records.manifest import BlobSpec, BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.writer import TREE_FILE
 
 _ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names", ".labels")
@@ -290,7 +290,7 @@ class AnnotatedFolder(ListingRecipe):
         self.format, self._chosen, self._exif = format, chosen, exif
         self._turns: dict[str, int] = {}  # the EXIF orientation of images to turn
         others = ("mask",) if format == MASKS else ("boxes", "labels")  # until the annotations are read
-        self.fields = {**self.fields, **{name: BlobField("image" if name == "mask" else "raw") for name in others}}
+        self.fields = {**self.fields, **{name: BlobSpec("image" if name == "mask" else "raw") for name in others}}
         self._all: Listing | None = None  # with missing images
         self._stamp = ""
         self._of_masks: frozenset[str] = frozenset()

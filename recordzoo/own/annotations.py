@@ -16,9 +16,8 @@ from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
 from recordzoo.recipes.folders import is_shown
-from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BlobSpec, BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import is_record_set
 
 COCO, YOLO, VOC, MASKS = "coco", "yolo", "voc", "masks"
@@ -125,11 +124,11 @@ def box_columns(
         is_normalized: Whether coordinates are fractions of the image's width and height.
     """
     found = {
-        "boxes": Column(FieldSpec(FieldKind.BOXES, None, format, is_normalized), boxes, BlobField("raw", dtype="<f4")),
-        "labels": Column(FieldSpec(FieldKind.CLASS, classes), labels, BlobField("raw", dtype="<i8")),
+        "boxes": Column(FieldSpec(FieldKind.BOXES, None, format, is_normalized), boxes, BlobSpec("raw", dtype="<f4")),
+        "labels": Column(FieldSpec(FieldKind.CLASS, classes), labels, BlobSpec("raw", dtype="<i8")),
     }
     if texts:
-        found["annotations"] = Column(FieldSpec(FieldKind.JSON, is_normalized=is_normalized), texts, BlobField("json"))
+        found["annotations"] = Column(FieldSpec(FieldKind.JSON, is_normalized=is_normalized), texts, BlobSpec("json"))
     return found
 
 

@@ -26,8 +26,8 @@ from recordzoo.own.values import (
     picture_bytes,
 )
 from recordzoo.recipes.declared import is_image
-from recordzoo.recipes.recipe import BlobField, look, sniffed_ending
-from recordzoo.records.manifest import MAX_DIMENSIONS, RESERVED_FIELDS, is_field_name
+from recordzoo.recipes.recipe import look, sniffed_ending
+from recordzoo.records.manifest import MAX_DIMENSIONS, RESERVED_FIELDS, BlobSpec, is_field_name
 from recordzoo.records.shard import stored_bytes
 
 Kind = Literal["image", "bytes", "picture", "pixels", "raw", "array", "json"]
@@ -91,11 +91,11 @@ class FieldPlan:
     dimensions: int = 0
 
     @property
-    def blob_field(self) -> BlobField | None:
+    def blob_field(self) -> BlobSpec | None:
         """How the record set stores the field's values; None for rows of an array."""
         if self.kind == "array":
             return None
-        return BlobField(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
+        return BlobSpec(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
 
     # Any: of any dtype.
     def has_look_of(self, array: NDArray[Any] | None) -> bool:

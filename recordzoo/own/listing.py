@@ -22,8 +22,8 @@ from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
 from recordzoo.recipes.declared import IMAGE_ENDINGS
-from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
-from recordzoo.records.manifest import FieldSpec
+from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
+from recordzoo.records.manifest import BlobSpec, FieldSpec
 
 Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
@@ -46,7 +46,7 @@ class Column:
 
     spec: FieldSpec
     values: NDArray[Any] | Sequence[str | bytes | NDArray[Any]]
-    blob: BlobField | None = None
+    blob: BlobSpec | None = None
 
     def stored(self, position: int) -> bytes:
         """Return a value as it is stored."""
@@ -134,7 +134,7 @@ class ListingRecipe(Recipe):
         found = self._listing = self.read(root)
         self.missing = self._missing_files(found) if self._skips_missing else {}
         blobs = {name: column.blob for name, column in found.columns.items() if column.blob is not None}
-        self.fields = {**dict.fromkeys(found.files, BlobField("image")), **blobs}
+        self.fields = {**dict.fromkeys(found.files, BlobSpec("image")), **blobs}
         samples = zip(*found.files.values(), strict=True)  # the image comes first
         names = dict.fromkeys(name for files in samples if files[0] not in self.missing for name in files)
         return ListSource(found, [*self.order(list(names)), *found.beside], self._allow_paths)

@@ -33,9 +33,9 @@ from recordzoo.own.columns import (
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.own.values import check_class_names
 from recordzoo.raw.member import Member
-from recordzoo.recipes.recipe import Blob, BlobField
+from recordzoo.recipes.recipe import Blob
 from recordzoo.records.arrays import as_floats
-from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 
@@ -128,7 +128,7 @@ class Cells:
         return Column(FieldSpec(kind, None if names is None else tuple(names)), values)
 
     def _texts(self) -> Column:
-        return Column(FieldSpec(FieldKind.TEXT), self._cells, BlobField("json"))
+        return Column(FieldSpec(FieldKind.TEXT), self._cells, BlobSpec("json"))
 
     def target(self, kind: str | None) -> Column:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.

@@ -30,9 +30,9 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.publish import generation
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
+from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
-from recordzoo.records.manifest import FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 
 BLOCK = 256
@@ -126,7 +126,7 @@ class SampleRecipe(Recipe):
     replacing = "refresh=True"
     kind = SetKind.OWN
     dataset: str = SetKind.OWN
-    fields: Mapping[str, BlobField] = {}
+    fields: Mapping[str, BlobSpec] = {}
     specs: Mapping[str, FieldSpec] = {}
 
     def __init__(

@@ -21,9 +21,9 @@ from recordzoo.base.text import counted
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
-from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
+from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.arrays import INDEX_DTYPE
-from recordzoo.records.manifest import NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
+from recordzoo.records.manifest import NO_SHARD, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000
@@ -273,6 +273,7 @@ def assemble(
             raise _mistaken(recipe, wrong)
         metadata["incomplete"] = f"has not the samples of the authors' raw files: {wrong}."
         logger.warning("%s %s", recipe.set_name, metadata["incomplete"])
+    shaped = {name: dataclasses.replace(recipe.fields[name], shape=_one(each)) for name, each in table.shapes.items()}
     uneven = {f"{name}.shape": each.astype(np.uint32) for name, each in table.shapes.items() if _one(each) is None}
     finished.move_shards()
     digest = write_set(
@@ -282,7 +283,7 @@ def assemble(
             dataset=recipe.dataset,
             part=recipe.part,
             variant=recipe.variant,
-            blobs={name: _spec(spec, table.shapes.get(name)) for name, spec in recipe.fields.items()},
+            blobs={**recipe.fields, **shaped},
             indices={name: _index(rows[name], order) for name, order in slots.items()},
             marks={
                 name: _marks(rows[name], slots[name])
@@ -355,10 +356,6 @@ def _one(shapes: NDArray[np.uint32]) -> tuple[int, ...] | None:
     """Return the shape shared by all values, or None."""
     same = len(shapes) > 0 and bool((shapes == shapes[0]).all())
     return tuple(shapes[0].tolist()) if same else None
-
-
-def _spec(field: BlobField, shapes: NDArray[np.uint32] | None) -> BlobSpec:
-    return BlobSpec(field.encoding, field.shape if shapes is None else _one(shapes), field.dtype)
 
 
 def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]:

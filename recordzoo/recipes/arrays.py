@@ -20,8 +20,9 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.archive import decompressed
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, array_of, header_of
+from recordzoo.records.manifest import BlobSpec
 
 Chunk = Mapping[str, NDArray[Any]]
 """Consecutive samples: "image" uint8 [n, H, W] or [n, H, W, C], and any other field [n, ...]."""
@@ -80,8 +81,8 @@ class ArraysRecipe(DeclaredRecipe):
 
     @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        return {"image": BlobField("raw", self.image_shape, "|u1")}
+    def fields(self) -> Mapping[str, BlobSpec]:  # type: ignore[override]  # a constant of other recipes
+        return {"image": BlobSpec("raw", self.image_shape, "|u1")}
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, name_below, present
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Recipe, Sidecar, Stored, Table, name_below, present
+from recordzoo.records.manifest import BlobSpec
 
 logger = logging.getLogger("recordzoo")
 
@@ -392,7 +393,7 @@ class AnnotatedRecipe(DeclaredRecipe):
     torchvision's class finds it. Names of images are relative to that folder.
     """
 
-    fields = {"image": BlobField("image"), ANNOTATIONS: BlobField("bytes")}  # noqa: RUF012 - never changed
+    fields = {"image": BlobSpec("image"), ANNOTATIONS: BlobSpec("bytes")}  # noqa: RUF012 - never changed
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -472,9 +473,9 @@ class ListedRecipe(DeclaredRecipe):
 
     @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
+    def fields(self) -> Mapping[str, BlobSpec]:  # type: ignore[override]  # a constant of other recipes
         are_images = {field: all(map(is_image, endings)) for field, (_, endings) in self.files.items()}
-        return {field: BlobField("image" if found else "bytes") for field, found in are_images.items()}
+        return {field: BlobSpec("image" if found else "bytes") for field, found in are_images.items()}
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from recordzoo.base.settings import command
 from recordzoo.raw.member import Member, SizedSource, Source, Unit
-from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
+from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
 from recordzoo.records.arrays import AnyArray
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -211,7 +211,7 @@ class StoredRecipe(SetRecipe):
         self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
         self.origin = manifest.source
         self.made_from = manifest.raw_files
-        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
+        self.fields = manifest.blobs
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: itself; not a link to it, beside which variants do not belong."""

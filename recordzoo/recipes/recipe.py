@@ -27,7 +27,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
-from recordzoo.records.manifest import ORIGINAL, FieldSpec, Manifest, RawFile, SetKind
+from recordzoo.records.manifest import ORIGINAL, BlobSpec, FieldSpec, Manifest, RawFile, SetKind
 from recordzoo.records.shard import stored_bytes
 
 PNG_LEVEL = 3
@@ -123,21 +123,6 @@ class Sidecar:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BlobField:
-    """The encoding of a blob field.
-
-    Attributes:
-        encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
-        shape: For "raw", the shape of every value, [H, W, C] for pixels; None if the table has the shapes.
-        dtype: For "raw", the numbers' type in NumPy's notation, little-endian.
-    """
-
-    encoding: str
-    shape: tuple[int, ...] | None = None
-    dtype: str = ""
-
-
 @dataclass(frozen=True)
 class Stored:
     """The stored values.
@@ -219,7 +204,7 @@ class Recipe(ABC):
     kind: SetKind = SetKind.ZOO
     dataset: str
     part: str = ""
-    fields: Mapping[str, BlobField] = MappingProxyType({"image": BlobField("image")})
+    fields: Mapping[str, BlobSpec] = MappingProxyType({"image": BlobSpec("image")})
     raw_files: tuple[RemoteFile, ...] = ()
     variant: str = ORIGINAL
     origin: str = ""

@@ -19,19 +19,8 @@ from recordzoo.base.text import JSON, did_you_mean
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, SourceError
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.from_sets import StoredRecipe
-from recordzoo.recipes.recipe import (
-    PNG_LEVEL,
-    Blob,
-    BlobField,
-    Recipe,
-    Sidecar,
-    Stored,
-    Table,
-    open_image,
-    problem_of,
-    quiet,
-)
-from recordzoo.records.manifest import ORIGINAL, Manifest
+from recordzoo.recipes.recipe import PNG_LEVEL, Blob, Recipe, Sidecar, Stored, Table, open_image, problem_of, quiet
+from recordzoo.records.manifest import ORIGINAL, BlobSpec, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 
 DEFAULT_QUALITY = 90
@@ -251,8 +240,8 @@ class VariantRecipe(Recipe):
 
     @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a list's are known when it was read
-        image = BlobField("raw", None, "|u1") if self._is_raw else BlobField("image")
+    def fields(self) -> Mapping[str, BlobSpec]:  # type: ignore[override]  # a list's are known when it was read
+        image = BlobSpec("raw", None, "|u1") if self._is_raw else BlobSpec("image")
         return {**self.inner.fields, "image": image}
 
     @property

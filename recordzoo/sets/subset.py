@@ -20,8 +20,8 @@ from recordzoo.preparing.options import NewOptions, Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Source
 from recordzoo.recipes.from_sets import SetRecipe, SetSource
-from recordzoo.recipes.recipe import BlobField, Stored, Table
-from recordzoo.records.manifest import SetKind
+from recordzoo.recipes.recipe import Stored, Table
+from recordzoo.records.manifest import BlobSpec, SetKind
 from recordzoo.records.reader import RecordReader, class_numbers
 from recordzoo.sets.merge import is_made, new_metadata, new_place, said_of
 
@@ -161,7 +161,7 @@ class SubsetRecipe(SetRecipe):
         manifest = reader.manifest
         self.reader, self.output, self.variant = reader, output, manifest.variant
         self.made_from = manifest.raw_files
-        self.fields = {name: BlobField(blob.encoding, None, blob.dtype) for name, blob in manifest.blobs.items()}
+        self.fields = {name: BlobSpec(blob.encoding, None, blob.dtype) for name, blob in manifest.blobs.items()}
         self.labels, self.classes = labels, manifest.classes
         if split is not None and split not in manifest.splits:
             raise no_split(reader.path, split, manifest.splits)

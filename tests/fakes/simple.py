@@ -17,7 +17,8 @@ from recordzoo.raw.archive import ArchiveSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS
-from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
+from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, Stored, Table
+from recordzoo.records.manifest import BlobSpec
 from tests.fakes.archives import tar
 from tests.fakes.pictures import encoded, picture
 
@@ -36,7 +37,7 @@ class SimpleRecipe(Recipe):
 
     dataset = "simple"
     part = ""
-    fields = {"image": BlobField("image"), "caption": BlobField("bytes")}  # noqa: RUF012 - as `Recipe` declares it
+    fields = {"image": BlobSpec("image"), "caption": BlobSpec("bytes")}  # noqa: RUF012 - as `Recipe` declares it
 
     def find(self, root: Path) -> Source | None:
         path = root / FORMS[self.form]
