@@ -11,6 +11,7 @@ from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_proc
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.recipes.folders import TREE_FILE, FolderRecipe
+from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.reader import is_record_set
 
 NUM_RECORDS = 1_281_167

@@ -290,6 +290,10 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         self._load_with(loader, self._selection.reader, self.target_folder)
 
     @derived
+    def _alphabets(self) -> list[str]:
+        return list(dict.fromkeys(character.partition("/")[0] for character in self._class_names()))
+
+    @derived
     def _characters(self) -> list[str]:
         return self._folders()
 
