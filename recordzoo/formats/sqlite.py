@@ -29,7 +29,7 @@ _TABLE = re.compile(r"CREATE TABLE\b", re.IGNORECASE)  # SQLite stores statement
 _ROWIDS = ("rowid", "_rowid_", "oid")
 _VIRTUAL_COLUMN = 2  # table_xinfo's `hidden`: it is computed by an expression of the file's
 _LOCK_S = 10.0
-_LOOKED_AT = 8
+_LOOKED_AT, _NEAR = 8, 10_000
 _PIECE_BYTES = 16 << 20
 _FEWEST_PIECES = 16
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
@@ -66,8 +66,6 @@ class SQLiteTable(Foreign):
             self._rowid = _rowid(connection, self.table, columns)
             first, last = self._ends(connection)
         self._fields = self.name_columns(values)
-        empty = [key for key, kind in columns.items() if "BLOB" in kind.upper() and not any(values[key])]
-        self.kinds = {self._fields[key]: "bytes" for key in empty}
         self.pieces = [] if first is None or last is None else list(self._cut(first, last))
 
     @override
@@ -189,19 +187,23 @@ def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, pa
     )
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> tuple[dict[str, str], list[str]]:
-    """Return the names and declared types of the stored columns; also the columns of the primary key."""
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
+    """Return the names of the stored columns; also the columns of the primary key."""
     rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-    columns = {str(name): str(kind) for _, name, kind, _, _, _, hidden in rows if hidden != _VIRTUAL_COLUMN}
+    columns = [str(row[1]) for row in rows if row[6] != _VIRTUAL_COLUMN]
     return columns, [name for place, name in sorted((row[5], row[1]) for row in rows) if place]
 
 
 # Any: values of all kinds.
 def _first_values(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> dict[str, list[Any]]:
-    """Return the first values of each column."""
-    query = f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}"
-    rows = connection.execute(query).fetchall()
-    return {key: [row[place] for row in rows] for place, key in enumerate(columns)}
+    """Return the first values of each column; if these are NULL, also the first value behind them, if it is near."""
+    rows = connection.execute(f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}").fetchall()
+    found = {key: [row[place] for row in rows] for place, key in enumerate(columns)}
+    for key, values in found.items():
+        if all(value is None for value in values):
+            near = f"SELECT t.{_quoted(key)} AS value FROM {_quoted(table)} AS t LIMIT {_NEAR}"
+            values += [row[0] for row in connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")]
+    return found
 
 
 def _rowid(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> str:
