@@ -165,7 +165,7 @@ class MongoCollection(Foreign):
         try:
             with MongoClient[_Document](self._place.address, appname="recordzoo") as client:
                 yield client
-        except (PyMongoError, BSONError) as err:  # from None: the cause may name the login
+        except (PyMongoError, BSONError, ValueError) as err:  # from None: the cause may name the login
             raise SourceError(f"{self.location}: {type(err).__name__}: {self._place.without_login(err)}") from None
 
     def _has_files(self, client: "MongoClient[_Document]") -> bool:
