@@ -246,7 +246,7 @@ class TestUneven:
             ((jpeg(1), 1), (jpeg(1), object()), "'target' holds a object, not int64"),
             ((jpeg(1), 1), (jpeg(1),), "a tuple that is no tuple of 2"),
             ({"image": b"x"}, {"picture": b"x"}, "a dict that is no dict of image"),
-            ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set"),
+            ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set, which JSON has not"),
             ((jpeg(1), {"boxes": torch.ones(1, 4)}), (jpeg(1), {"boxes": WIDE}), "'boxes' are XYWH, not XYXY"),
             ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
             ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),

@@ -248,4 +248,4 @@ def test_a_sample_that_cannot_be_stored(tmp_path: Path) -> None:
     """The error names the file, also if the sample is one of those that tell which fields there are."""
     path = tmp_path / "a.tar"
     path.write_bytes(fake.tar({"0.jpg": SAMPLES[0][0], "0.json": b'{"a": 1e999}'}))
-    check_refused(path, tmp_path / "one.records", f"{path}, sample 0: 'json' holds inf, which JSON has not")
+    check_refused(path, tmp_path / "one.records", f"{path}, sample '0.jpg': 'json' holds inf, which JSON has not")

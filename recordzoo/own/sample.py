@@ -463,15 +463,13 @@ def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
     samples = {number: each.values for number, (_, each) in enumerate(first)}
     try:
-        return infer(samples, None, {**stored, **kinds}, has_gaps=True)
+        schema = infer(samples, None, {**stored, **kinds}, has_gaps=True)
     except SampleError as err:
         position = err.details.pop("position", 0)
-        piece = first[position][0]
-        number = sum(each is piece for each, _ in first[:position])
-        text = str(err).removeprefix(f"position {position}: ")
-        raise type(err)(
-            f"{', '.join(map(str, piece.files)) or piece.name}, sample {number}: {text}", **err.details
-        ) from err
+        piece, sample = first[position]
+        where = f"{', '.join(map(str, piece.files)) or foreign.location}, sample {sample.name!r}"
+        raise type(err)(f"{where}: {str(err).removeprefix(f'position {position}: ')}", **err.details) from err
+    return schema
 
 
 def default_place(location: str) -> Path:

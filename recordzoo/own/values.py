@@ -213,7 +213,7 @@ def _plain(value: Any, keys: tuple[Any, ...] = ()) -> Any:
         return [_plain(item, (*keys, number)) for number, item in enumerate(value)]
     array = as_array(value)
     if array is None:
-        raise _no_json(f"a {describe(value)}", keys)
+        raise _no_json(f"a {describe(value)}, which JSON has not", keys)
     return _plain(array.tolist(), keys)
 
 
