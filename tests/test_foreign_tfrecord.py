@@ -38,6 +38,7 @@ def test_what_tensorflow_wrote(tmp_path: Path) -> None:
     reader = check(path, expected, tmp_path / "one.records")
     assert list(reader.names)[2:4] == ["train-00000-of-00002/000002.jpg", "train-00000-of-00002/000003.png"]
     assert reader.manifest.source == "tfrecord"
+    check(*written("tfrecord-sequences"), tmp_path / "sequences" / "one.records")
 
 
 @pytest.mark.slow
@@ -49,18 +50,14 @@ def test_objects_of_a_compressed_file(tmp_path: Path) -> None:
     assert reader.value("image_object_bbox_xmin", 2).dtype == np.float32
 
 
-@pytest.mark.slow
-def test_sequences(tmp_path: Path) -> None:
-    path, expected = written("tfrecord-sequences")
-    check(path, expected, tmp_path / "one.records")
-
-
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    """Several values that are no UTF-8 are in base64, as bytes within Parquet's lists are."""
+    """Several values that are no UTF-8 are in base64, as bytes within Parquet's lists are; these are no "image"."""
     path = tmp_path / "a.tfrecord"
-    masks = chunk(1, chunk(1, b"\xff\x00") + chunk(1, b"\x01"))
-    path.write_bytes(framed(chunk(1, chunk(1, chunk(1, b"masks") + chunk(2, masks)))))
-    assert RecordReader(prepared(path, tmp_path / "one.records", workers=1)).value("masks", 0) == ["/wA=", "AQ=="]
+    several = chunk(1, chunk(1, b"\xff\xd8\xff") + chunk(1, b"\x01"))
+    path.write_bytes(framed(chunk(1, chunk(1, chunk(1, b"images") + chunk(2, several)))))
+    check_refused(path, tmp_path / "one.records", "field 'image' would hold a list, no image", "--field KEY=FIELD")
+    made = prepared(path, tmp_path / "one.records", fields={"images": "views"}, workers=1)
+    assert RecordReader(made).value("views", 0) == ["/9j/", "AQ=="]
 
 
 def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:

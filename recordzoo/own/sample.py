@@ -469,6 +469,12 @@ def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
         piece, sample = first[position]
         where = f"{', '.join(map(str, piece.files)) or foreign.location}, sample {sample.name!r}"
         raise type(err)(f"{where}: {str(err).removeprefix(f'position {position}: ')}", **err.details) from err
+    if "image" in schema.fields and schema.fields["image"].kind == "json" and "image" not in kinds:
+        value = next(each["image"] for each in samples.values() if each["image"] is not None)
+        raise ArgumentError(
+            f"{foreign.location}: the field 'image' would hold a {describe(value)}, no image. Name another field for "
+            "it: --field KEY=FIELD (fields={KEY: FIELD}); or store single images with recordzoo.convert."
+        )
     return schema
 
 
