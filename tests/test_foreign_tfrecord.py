@@ -11,7 +11,7 @@ import pytest
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.legacy import chunk
-from tests.foreign import check, check_refused, written
+from tests.foreign import check, check_refused, imported, written
 from tests.preparing import prepared
 
 
@@ -56,8 +56,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     several = chunk(1, chunk(1, b"\xff\xd8\xff") + chunk(1, b"\x01"))
     path.write_bytes(framed(chunk(1, chunk(1, chunk(1, b"images") + chunk(2, several)))))
     check_refused(path, tmp_path / "one.records", "field 'image' would hold a list, no image", "--field KEY=FIELD")
-    made = prepared(path, tmp_path / "one.records", fields={"images": "views"}, workers=1)
-    assert RecordReader(made).value("views", 0) == ["/9j/", "AQ=="]
+    assert imported(path, fields={"images": "views"}).value("views", 0) == ["/9j/", "AQ=="]
 
 
 def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:

@@ -106,6 +106,9 @@ def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path
     assert (tmp_path / "a" / "train.lmdb-lock").exists()
     assert_files(imported(path), pairs)
     assert_files(RecordReader(prepared(tmp_path / "a", tmp_path / "b.records")), pairs)
+    (tmp_path / "a" / "x.parquet").touch()
+    with pytest.raises(ArgumentError, match=r"files of huggingface and lmdb\. .* --from huggingface"):
+        imported(tmp_path / "a")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from recordzoo.base.text import shown
-from recordzoo.errors import NotPreparedError
+from recordzoo.errors import ArgumentError, NotPreparedError
 
 if TYPE_CHECKING:
     from recordzoo.formats.base import Foreign
@@ -42,18 +42,24 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
         fields: As in `Foreign`.
 
     Raises:
+        ArgumentError: A directory has files of several formats.
         NotPreparedError: The location does not have the given format.
         SourceError, PrepareError: As ``find``.
     """
-    if name is None:
-        there = (_module(each).find(location, fields) for each in (*FORMATS, "lmdb"))
-        return next((each for each in there if each is not None), None)
-    module = _module(name)
-    found: Foreign | None = module.find(location, fields, *([name] if name in LAYOUTS else []))
-    if found is not None:
-        return found
+    formats = (*FORMATS, "lmdb") if name is None else (name,)
+    fit: dict[str, Foreign] = {}
+    for each in formats:
+        if each == "huggingface" and "webdataset" in fit:
+            continue  # tables of metadata, as img2dataset writes them beside its tars
+        found = _module(each).find(location, fields, *([each] if each in LAYOUTS else []))
+        fit |= {} if found is None else {each: found}
+    if len(fit) > 1:
+        text = f"{location} has files of {' and '.join(fit)}. Pass the path of those that are meant"
+        raise ArgumentError(f"{text}, or their format: --from {next(iter(fit))} (from_=).")
+    if fit or name is None:
+        return next(iter(fit.values()), None)
     is_there = "://" in location or "{" in location or os.path.lexists(location)
-    text = f" (looked for {module.LOOKS_FOR})" if is_there else ": it does not exist"
+    text = f" (looked for {_module(name).LOOKS_FOR})" if is_there else ": it does not exist"
     raise NotPreparedError(f"There is nothing of format {name} at {shown(location)}{text}.", path=shown(location))
 
 
