@@ -310,13 +310,10 @@ class Column:
 
 # Any, here and below: pyarrow has no types; features are JSON; values are of all kinds.
 def holds_files(kind: Any, feature: Mapping[str, Any]) -> bool:
-    """Whether a column holds files: structs of bytes and path, or of one of them."""
-    import pyarrow
-
+    """Whether a column holds files: structs of bytes and path; an `Image` may also be stored as one of them."""
     kind = storage(kind)
-    if pyarrow.types.is_struct(kind):
-        names = {kind.field(number).name for number in range(kind.num_fields)}
-        return names == {"bytes", "path"}
+    if _is_struct(kind):
+        return {field.name for field in kind} == {"bytes", "path"}
     return feature.get("_type") == "Image" and (_is_text(kind) or _is_binary(kind))
 
 
@@ -366,10 +363,8 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
 
 
 def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:
-    import pyarrow
-
-    if pyarrow.types.is_struct(array.type):
-        names = [array.type.field(number).name for number in range(array.type.num_fields)]
+    if _is_struct(array.type):
+        names = [field.name for field in array.type]
         children = dict(zip(names, array.flatten(), strict=True))  # with the nulls of the struct itself
         return children["bytes"].to_pylist(), children["path"].to_pylist()
     none: list[Any] = [None] * len(array)
@@ -444,18 +439,16 @@ def _innermost(kind: Any) -> Any:
     return kind
 
 
-def _is_list(kind: Any) -> bool:
-    import pyarrow
+def _is_struct(kind: Any) -> bool:
+    return str(kind).startswith("struct<")
 
-    types = pyarrow.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+def _is_list(kind: Any) -> bool:
+    return str(kind).startswith(("list<", "large_list<", "fixed_size_list<"))
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow
-
-    types = pyarrow.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    return str(kind).startswith(("int", "uint", "halffloat", "float", "double", "bool"))
 
 
 def _is_text(kind: Any) -> bool:

@@ -199,7 +199,7 @@ class LMDB(Foreign):
         if not any(self.sizes()):
             raise fault(self.location, " is empty: there is no record in it.")
         self.format = cast(Layout, self._layout).name
-        _, _, first = next(self._values(self._first()))
+        _, _, first = next(self._values(self.cut(0, 1)[0]))
         self._kind = first.kind
         is_text = isinstance(first.label, str)
         self.kinds = {
@@ -228,10 +228,8 @@ class LMDB(Foreign):
 
     @override
     def first(self) -> list[tuple[Piece, Sample]]:
-        return [(self._first(), next(self.read(self._first())))]
-
-    def _first(self) -> Piece:
-        return self.cut(0, 1)[0]
+        (piece,) = self.cut(0, 1)
+        return [(piece, next(self.read(piece)))]
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

@@ -29,7 +29,7 @@ _TABLE = re.compile(r"CREATE TABLE\b", re.IGNORECASE)  # SQLite stores statement
 _ROWIDS = ("rowid", "_rowid_", "oid")
 _VIRTUAL_COLUMN = 2  # table_xinfo's `hidden`: it is computed by an expression of the file's
 _LOCK_S = 10.0
-_LOOKED_AT, _NEAR = 8, 10_000
+_NEAR = 10_000
 _PIECE_BYTES = 16 << 20
 _FEWEST_PIECES = 16
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
@@ -196,13 +196,12 @@ def _columns(connection: sqlite3.Connection, table: str) -> tuple[list[str], lis
 
 # Any: values of all kinds.
 def _first_values(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> dict[str, list[Any]]:
-    """Return the first values of each column; if these are NULL, also the first value behind them, if it is near."""
-    rows = connection.execute(f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}").fetchall()
-    found = {key: [row[place] for row in rows] for place, key in enumerate(columns)}
-    for key, values in found.items():
-        if all(value is None for value in values):
-            near = f"SELECT t.{_quoted(key)} AS value FROM {_quoted(table)} AS t LIMIT {_NEAR}"
-            values += [row[0] for row in connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")]
+    """Return the first value of each column that is not NULL, if it is near the beginning."""
+    found = {}
+    for key in columns:
+        near = f"SELECT t.{_quoted(key)} AS value FROM {_quoted(table)} AS t LIMIT {_NEAR}"
+        rows = connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")
+        found[key] = [row[0] for row in rows]
     return found
 
 
