@@ -66,6 +66,7 @@ class TestFolder:
                 writer.write({"name": name, "image": pairs(1)[0][0], "target": 3})
         root = recordzoo.export(tmp_path / "a.records", tmp_path / "tree", **EXPORT, progress=(said := Notes()))
         assert said.notes[0].endswith("their classes: 'a_b' ('a/b'), '_..' ('..'), 'Crane-2' ('Crane').")
+        assert said.notes[1].startswith("ImageFolder numbers classes by name, but")
         assert sorted(path.name for path in root.iterdir()) == ["Crane-2", "_..", "a_b", "classes.json", "crane"]
         *found, longest = sorted(os.listdir(root / "Crane-2"), key=len)
         assert set(found) == {"1.jpg", "b_1.jpg", "2.JPEG", "2.png", "_.3.jpg", "plain.jpg", "PLAIN-2.jpg"}
@@ -97,6 +98,9 @@ class TestFolder:
         path = one_sample(tmp_path / "texts.records", name="1.jpg", target="a cat", image=found[0][1])
         root = recordzoo.export(path, tmp_path / "texts", **EXPORT)
         assert (root / "labels.csv").read_text().splitlines() == ["file_name,label", "1.jpg,a cat"]
+        path = one_sample(tmp_path / "many.records", target=np.arange(3), image=found[0][1])
+        recordzoo.export(path, tmp_path / "many", **EXPORT, progress=(said := Notes()))
+        assert said.notes == ["The labels are neither numbers nor texts, and are not written; --to parquet has them."]
 
     @pytest.mark.slow
     def test_pixels_become_png_files(self, tmp_path: Path) -> None:
@@ -230,8 +234,7 @@ def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> 
     again = prepared(root, tmp_path / "again.records", from_=format, fields=fields, workers=1)
     assert RecordReader(again).manifest.classes == (*CLASSES, "fox")
     assert samples(given(again)) == samples(given(path))
-    if fields:
-        assert list(RecordReader(again).names) == list(RecordReader(path).names)
+    assert not fields or list(RecordReader(again).names) == list(RecordReader(path).names)
 
 
 def test_classes_beside_that_are_none(tmp_path: Path) -> None:

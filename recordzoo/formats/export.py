@@ -141,6 +141,10 @@ def write_folder(folder: Path, export: Export) -> None:
             if not is_known and (label := content.plain_label(sample)) is not None:
                 rows.append((name, label))
     write_classes(folder, content)
+    if classes != sorted(classes):
+        export.progress.note(f"ImageFolder numbers classes by name, but the record set as in {CLASSES_NAME}.")
+    if not rows and not classes and content.reader.manifest.default_target:
+        export.progress.note("The labels are neither numbers nor texts, and are not written; --to parquet has them.")
     if rows:
         with open(folder / _TABLE_NAME, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([("file_name", "label"), *rows])
