@@ -34,8 +34,7 @@ def framed(data: bytes) -> bytes:
 
 @pytest.mark.slow
 def test_what_tensorflow_wrote(tmp_path: Path) -> None:
-    path, expected = written("tfrecord")
-    reader = check(path, expected, tmp_path / "one.records")
+    reader = check(*written("tfrecord"), tmp_path / "one.records")
     assert list(reader.names)[2:4] == ["train-00000-of-00002/000002.jpg", "train-00000-of-00002/000003.png"]
     assert reader.manifest.source == "tfrecord"
     check(*written("tfrecord-sequences"), tmp_path / "sequences" / "one.records")
@@ -44,8 +43,7 @@ def test_what_tensorflow_wrote(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_objects_of_a_compressed_file(tmp_path: Path) -> None:
     """Lists with a value for each object: numbers as arrays of their own length, words as lists."""
-    path, expected = written("tfrecord-objects")
-    reader = check(path, expected, tmp_path / "one.records")
+    reader = check(*written("tfrecord-objects"), tmp_path / "one.records")
     assert reader.manifest.blobs["image_object_bbox_xmin"].encoding == "raw"
     assert reader.value("image_object_bbox_xmin", 2).dtype == np.float32
 
@@ -62,8 +60,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:
     path = files / "validation-00000-of-00001"
     fields = {"image/class/text": "name_of_class", "image/class/label": "number"}
-    made = prepared(path, tmp_path / "one.records", fields=fields, workers=1)
-    reader = RecordReader(made)
+    reader = imported(path, tmp_path / "one.records", fields=fields)
     assert len(reader) == 3
     assert {"number", "image_height"} <= set(reader.manifest.arrays)
     assert set(reader.manifest.blobs) == {"image", "name_of_class"}

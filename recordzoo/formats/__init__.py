@@ -46,9 +46,8 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
         NotPreparedError: The location does not have the given format.
         SourceError, PrepareError: As ``find``.
     """
-    formats = (*FORMATS, "lmdb") if name is None else (name,)
     fit: dict[str, Foreign] = {}
-    for each in formats:
+    for each in (*FORMATS, "lmdb") if name is None else (name,):
         if each == "huggingface" and "webdataset" in fit:
             continue  # tables of metadata, as img2dataset writes them beside its tars
         found = _module(each).find(location, fields, *([each] if each in LAYOUTS else []))

@@ -319,10 +319,8 @@ def holds_files(kind: Any, feature: Mapping[str, Any]) -> bool:
 
 def stored_as(kind: Any) -> str:
     """Return the kind that follows from a column's type: text, and JSON for nested types."""
-    import pyarrow
-
-    types, kind = pyarrow.types, storage(kind)
-    if types.is_dictionary(kind):
+    kind = storage(kind)
+    if str(kind).startswith("dictionary<"):
         kind = kind.value_type
     if _is_binary(kind):
         return "bytes"
@@ -346,11 +344,9 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         folder: Where relative paths begin.
         is_anywhere: Whether paths may lead out of the folder.
     """
-    import pyarrow
-
-    while isinstance(array, pyarrow.ExtensionArray):
+    while hasattr(array, "storage"):
         array = array.storage
-    if isinstance(array, pyarrow.DictionaryArray):
+    if hasattr(array, "dictionary_decode"):
         array = array.dictionary_decode()
     if column.is_file:
         data, paths = _files(array)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +203,7 @@ def _field(reader: RecordReader, name: str) -> Field:
             columns = reader.array(f"{name}.shape")[reader.array(f"{name}.index")["shard"] != NO_SHARD].T
             shape = tuple(int(each[0]) if len(each) and (each == each[0]).all() else None for each in columns)
         return Field(name, "raw", np.dtype(spec.dtype).name, shape)
-    kinds: dict[str, FieldForm] = {"image": "image", "bytes": "bytes", "json": "json"}
-    return Field(name, kinds[spec.encoding])
+    return Field(name, cast(FieldForm, spec.encoding))
 
 
 # Any: whatever JSON has.
