@@ -137,7 +137,7 @@ def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meta", "text"),
     [
-        ({"a": [1, {"b": object()}]}, "neither an image nor numbers nor JSON (a object, at ['a'][1]['b'])"),
+        ({"a": [1, {"b": object()}]}, "nor numbers nor JSON (a object, which JSON has not, at ['a'][1]['b'])"),
         ({"a": {5: 1}}, "JSON (a dict with the key 5, a int; JSON's keys are strings, at ['a'])"),
     ],
 )
