@@ -152,7 +152,8 @@ def test_a_variant_is_made_again_of_the_tree_and_not_of_an_older_set(refresh: An
     length = len(ImageFolderRecord(tree)) and len(ImageFolderRecord(tree, records_dir=place))
     (tree / "dog" / "new.jpg").write_bytes(folder.image_bytes("new.jpg", 50))
     assert f"prepare {tree} --output '{place}' --refresh" in said(lambda: ImageFolderRecord(tree, records_dir=place))[0]
-    assert f"--output '{place}' --refresh" in run("prepare", tree, "--output", place, cwd=tmp_path).stderr
+    for words in (["prepare", tree, "--output", place], ["info", place]):
+        assert f"{tree} --output '{place}' --refresh" in run(*words, cwd=tmp_path).stderr
     assert f"{tree} --short-side 16 --refresh" in said(lambda: ImageFolderRecord(tree, variant="16"))[0]
     assert len(ImageFolderRecord(tree, variant="16", refresh=refresh)) == length + 1
     shutil.rmtree(tree)

@@ -52,7 +52,7 @@ def assert_same_error(ours: Exception | None, theirs: Exception | None) -> None:
         return
     assert isinstance(ours, ImageError)
     assert isinstance(ours, type(theirs))
-    assert "It is stored as the raw data has it" in str(ours)
+    assert "Its raw data cannot be decoded, either" in str(ours)
     if not isinstance(theirs, UnidentifiedImageError):  # that one's words are the file's path
         assert str(theirs).rstrip(".") in str(ours)
 

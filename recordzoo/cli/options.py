@@ -419,8 +419,8 @@ def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> Non
     Without `changes`, a bounded number of files is compared now.
     """
     from recordzoo.preparing.changes import change_text, find_changes  # imports NumPy
-    from recordzoo.zoo import refresh_command
+    from recordzoo.zoo import update_command
 
     changes = find_changes(reader) if changes is None else changes
     if changes:
-        say(f"warning: {clean(change_text(reader, changes, refresh_command(reader, changes.root)))}")
+        say(f"warning: {clean(change_text(reader, changes, update_command(reader, changes.root)))}")

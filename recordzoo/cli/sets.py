@@ -339,6 +339,8 @@ def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json
         return
     if is_ready:
         text = f"{place} is complete already: {whole}. Nothing is {participle}."
+        if isinstance(job, Copy) and not job.verify:  # their sizes were compared
+            text += f" To compare every byte, run: {command('verify', job.target, '--full')}"
     elif dry_run:
         free = f", where {format_bytes(free_bytes(place.parent))} are free" if isinstance(place, Path) else ""
         text = f"would {verb} {_files(len(job.copied), now)} of {len(job.files):,} to {place}{free}."

@@ -214,8 +214,8 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         check_variant(reader, self._variant)
         if reader.manifest.kind is not SetKind.FOLDER and has_tree:
             raise OtherSourceError(
-                f"{place} is a record set of {reader.manifest.title}, not of the tree {tree}. Pass another "
-                "records_dir, or none; or pass it as root.",
+                f"{place} is a record set of {reader.manifest.title}, not of the tree {tree}. Pass it as root to open "
+                "it; or another records_dir, for records of the tree.",
                 path=str(place),
             )
         return reader

@@ -95,7 +95,7 @@ def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) ->
     where = os.fspath(record_set)
     if isinstance(err, UnidentifiedImageError | OSError):
         raise ImageError(
-            f"{name} in {where} cannot be decoded: {reason(err)}. It is stored as the raw data has it.",
+            f"{name} in {where} cannot be decoded: {reason(err)}. Its raw data cannot be decoded, either.",
             path=where,
             name=str(name),
         ) from err
@@ -194,7 +194,9 @@ def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Im
     Raises:
         OSError: The array has another type or shape.
     """
-    if not is_pixels(pixels.dtype.str, pixels.shape) or 0 in pixels.shape:
+    if 0 in pixels.shape:  # also what a variant stores for a broken image
+        raise OSError("it has no pixels")
+    if not is_pixels(pixels.dtype.str, pixels.shape):
         raise OSError(f"an array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one")
     return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
 
