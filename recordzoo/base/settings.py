@@ -42,14 +42,12 @@ _YES = ("1", "yes", "true", "on")
 _NO = ("", "0", "no", "false", "off")
 
 
-def mirror() -> str | None:
+def mirror(given: str | None = None) -> str | None:
     """Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>`` (``RECORDZOO_MIRROR``)."""
-    text = os.environ.get("RECORDZOO_MIRROR", "")
+    text = given or os.environ.get("RECORDZOO_MIRROR", "")
     if text and not text.lower().startswith(("https://", "http://")):
-        raise ArgumentError(
-            f"The environment variable RECORDZOO_MIRROR is {public_url(text)!r}; "
-            "it must be an https:// or http:// address."
-        )
+        what = "Argument mirror (--mirror)" if given else "The environment variable RECORDZOO_MIRROR"
+        raise ArgumentError(f"{what} is {public_url(text)!r}; it must be an https:// or http:// address.")
     return text.rstrip("/") or None
 
 

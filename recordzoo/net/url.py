@@ -234,10 +234,10 @@ def addresses(
         DownloadError: No address is known; the text gives the known facts.
     """
     remote, target = with_folder(remote, root), remote.path(root)
-    mirror = mirror or settings.mirror()
+    mirror = settings.mirror(mirror)
     urls = list(remote.urls) if accept_terms or not remote.needs_terms else []
     if mirror:
-        urls.insert(0, f"{mirror.rstrip('/')}/{urllib.parse.quote(dataset)}/{urllib.parse.quote(remote.name)}")
+        urls.insert(0, f"{mirror}/{urllib.parse.quote(dataset)}/{urllib.parse.quote(remote.name)}")
     if urls:
         return [Address.parse(url) for url in urls]
     place = f"recordzoo looks for it at {target} ({remote.facts})."
