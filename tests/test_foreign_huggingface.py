@@ -121,7 +121,7 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
     assert reader.array("label").tolist() == [label for _, label in SAMPLES]
 
 
-def write_files(path: Path, *rows: tuple[bytes | None, str], **columns: list[int]) -> Path:
+def write_files(path: Path, *rows: tuple[bytes | None, str], **columns: Any) -> Path:
     """Write a column "photo" of files, by their bytes and paths, as `Image` is stored."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     files = [{"bytes": data, "path": place} for data, place in rows]
@@ -131,12 +131,14 @@ def write_files(path: Path, *rows: tuple[bytes | None, str], **columns: list[int
 
 def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> None:
     (tmp_path / "one.jpg").write_bytes(SAMPLES[0][0])
-    path = write_files(tmp_path / "x.parquet", (None, "one.jpg"), (SAMPLES[1][0], "two.jpg"), label=[4, 5])
+    about = pa.array(['{"a": [null]}', None])  # an older pyarrow has no type for JSON
+    about = pa.ExtensionArray.from_storage(pa.json_(), about) if hasattr(pa, "json_") else about
+    path = write_files(tmp_path / "x.parquet", (None, "one.jpg"), (SAMPLES[1][0], "two.jpg"), label=[4, 5], about=about)
     reader = imported(path, tmp_path / "one.records")
+    assert reader.value("about", 0) == ({"a": [None]} if hasattr(pa, "json_") else '{"a": [null]}')
     assert [reader.read("image", position) for position in (0, 1)] == [data for data, _ in SAMPLES[:2]]
     assert [reader[position]["image_path"] for position in (0, 1)] == ["one.jpg", "two.jpg"]
-    assert reader.array("target").tolist() == [4, 5]
-    assert reader.manifest.classes is None
+    assert (reader.array("target").tolist(), reader.manifest.classes) == ([4, 5], None)
 
 
 ELSEWHERE = "it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)"

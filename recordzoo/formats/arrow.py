@@ -344,6 +344,9 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         folder: Where relative paths begin.
         is_anywhere: Whether paths may lead out of the folder.
     """
+    if str(array.type) == "extension<arrow.json>":
+        texts = array.to_pylist()
+        return {column.name: [None if text is None else json.loads(text) for text in texts]}
     while hasattr(array, "storage"):
         array = array.storage
     if hasattr(array, "dictionary_decode"):
@@ -353,8 +356,7 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         files = [
             _read(path, folder, is_anywhere) if each is None else each for each, path in zip(data, paths, strict=True)
         ]
-        found: dict[str, Sequence[Any]] = {column.name: files}
-        return found | ({column.paths: paths} if column.paths else {})
+        return {column.name: files, **({column.paths: paths} if column.paths else {})}
     return {column.name: _column_values(array.fill_null(-1) if column.is_class else array, column.shape)}
 
 
@@ -409,8 +411,7 @@ def _numbers(scalar: Any, shape: tuple[int | None, ...]) -> NDArray[Any] | list[
     while _is_list(values.type):
         values = values.flatten()
     if values.null_count:
-        plain: list[Any] = scalar.as_py()
-        return plain
+        return list(scalar.as_py())
     numbers: NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
     if None in shape[1:]:
         return numbers.reshape(_sizes(scalar.values))

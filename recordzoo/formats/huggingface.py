@@ -329,7 +329,7 @@ class HuggingFace(Foreign):
                 where = f"{path}, rows {number:,} to {number + batch.num_rows - 1:,}, column {column.key}"
                 try:
                     found |= values_of(column, batch.column(column.key), path.parent, is_anywhere=self.allows_paths)
-                except (SourceError, ValueError, TypeError, NotImplementedError, KeyError) as err:
+                except (RuntimeError, ValueError, TypeError, KeyError) as err:  # also SourceError, RecursionError
                     raise SourceError(f"{where}: {err}.", path=str(path)) from err
             for row in zip(*found.values(), strict=True):
                 sample = dict(zip(found, row, strict=True))

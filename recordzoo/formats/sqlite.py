@@ -200,8 +200,7 @@ def _first_values(connection: sqlite3.Connection, table: str, columns: Iterable[
     found = {}
     for key in columns:
         near = f"SELECT t.{_quoted(key)} AS value FROM {_quoted(table)} AS t LIMIT {_NEAR}"
-        rows = connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")
-        found[key] = [row[0] for row in rows]
+        found[key] = [row[0] for row in connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")]
     return found
 
 
