@@ -106,12 +106,11 @@ class ImageNet(DeclaredRecipe):
         ]
         if self.part == "train":
             return [f"train/<wnid>/{note}", archive, *others]
-        has_images = (root / archive).is_file() or any(_look(tree)[0] == "flat" for tree in self._trees(root))
         return [
             f"val/<wnid>/{note}",
-            f"{archive} (the images are there)" if has_images else archive,
-            f"{forms.DEVKIT} or torchvision's {forms.META_BIN} or Kaggle's {forms.SOLUTION}"
-            + (f" (missing: only they say which class an image has; see {DOWNLOAD_PAGE})" if has_images else ""),
+            archive,
+            f"{forms.DEVKIT} or torchvision's {forms.META_BIN} or Kaggle's {forms.SOLUTION} (only they say which class "
+            f"an image has: {DOWNLOAD_PAGE})",
             *others,
         ]
 
