@@ -69,26 +69,14 @@ def meta_source(root: Path) -> Source | None:
 
 
 def read_meta(root: Path) -> Meta | None:
-    """Read the file that `meta_source` finds, once per process while it is unchanged; None if there is none.
+    """Read the file that `meta_source` finds; None if there is none.
 
     Raises:
         SourceError: It is there and broken.
     """
     source = meta_source(root.absolute())
-    found = None if source is None else _read_once(source, source.fingerprint())
-    if isinstance(found, str):
-        raise SourceError(found)
-    return found
-
-
-@functools.lru_cache(maxsize=4)
-def _read_once(source: Source, fingerprint: str) -> Meta | str | None:
-    """Read ``meta.bin`` or the development kit in a certain state; return the problem if it is broken."""
-    try:
-        members = (member for unit in source.units(1 << 40) for member in unit.members())
-        return parse_meta({member.name: member.read() for member in members if member.name in SIDECARS})
-    except SourceError as err:
-        return str(err)
+    members = () if source is None else (member for unit in source.units(1 << 40) for member in unit.members())
+    return parse_meta({member.name: member.read() for member in members if member.name in SIDECARS})
 
 
 def parse_meta(sidecars: Mapping[str, bytes]) -> Meta | None:
