@@ -271,4 +271,4 @@ def test_half_of_a_letter(tmp_path: Path, to: str) -> None:
     if to == "webdataset":
         assert back.value("json", 0)["caption"] == "a\ud83d"
     else:
-        assert json.loads(back.value("caption", 0)) == "a\ud83d"
+        assert back.value("caption", 0) == "a\ud83d"
