@@ -259,7 +259,7 @@ def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
 
 def update_command(reader: RecordReader, root: str) -> str:
     """Return `refresh_command` for a set whose raw files have changed, with ``--output`` if it is at another place."""
-    usual = [str(place.absolute()) for place in _usual_places(reader)]
+    usual = [str(place.absolute()) for place in _places(reader)[1:]]  # without the former path
     is_usual = (list_path(reader) or root) in usual or bool(reader.manifest.metadata.get("selection"))
     return refresh_command(reader, root, *([] if is_usual else ["--output", str(reader.folder)]))
 
@@ -277,21 +277,17 @@ def how_to_remake(reader: RecordReader) -> str:
 
 def _places(reader: RecordReader) -> list[Path]:
     """List where the raw data may be: its former path, then the one that fits a set in the default place."""
-    kind = reader.manifest.kind
-    if kind not in (SetKind.LIST, SetKind.ZOO, SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED):
-        return []
-    former = list_path(reader) if kind is SetKind.LIST else made_in(reader)
-    return [*map(Path, filter(None, [former])), *_usual_places(reader)]
-
-
-def _usual_places(reader: RecordReader) -> list[Path]:
-    """List where the raw data is, if the record set is in the default place."""
     manifest, folder = reader.manifest, reader.folder
     if manifest.kind is SetKind.LIST:
-        return list(map(folder.with_suffix, LIST_ENDINGS))
+        path = list_path(reader)
+        return [*([] if path is None else [Path(path)]), *map(folder.with_suffix, LIST_ENDINGS)]
     if manifest.kind is SetKind.ZOO:
-        return [] if catalogue.entry_of(manifest) is None else [folder.parent]
-    return [folder.with_name(folder.name.removesuffix(ENDING).removesuffix(f"-{manifest.variant}"))]
+        beside = [] if catalogue.entry_of(manifest) is None else [folder.parent]
+    elif manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED):
+        beside = [folder.with_name(folder.name.removesuffix(ENDING).removesuffix(f"-{manifest.variant}"))]
+    else:
+        return []
+    return [*map(Path, filter(None, [made_in(reader)])), *beside]
 
 
 def _words(reader: RecordReader, root: str) -> list[str]:

@@ -23,9 +23,8 @@ def here(tmp_path_factory):
     for name in ("empty", "odd.records", ".hidden", "cub2000", "damaged", "classes/cat", "flat"):
         (here / name).mkdir(parents=True)
     (here / "classes" / "cat" / "notes.txt").touch()
-    (here / "files.jpg").touch()
     (here / "damaged" / "CUB_200_2011.tgz").write_bytes(b"this is not an archive" * 100)
-    for name in ("own.py", "x.lmdb"):
+    for name in ("own.py", "x.lmdb", "files.jpg"):
         (here / name).touch()
     splits = {"train": np.array([0]), "test": np.array([1])}
     write_records(here / "some.records", [b"one", b"two"], encoding="image", splits=splits, classes=("cat", "dog"))
@@ -63,6 +62,7 @@ MISTAKES = [
     ("bench odd.records", 5, "odd.records"),
     *((f"{name} ''", 2, "An argument is empty. Is a variable of the shell not set?") for name in ("prepare", "verify")),
     ("cache ls . nowhere", 3, "nowhere is no directory."),
+    ("prepare raw --from flat --output files.jpg/new.records", 1, "/files.jpg is no directory. Move it, or"),
     ("doctor --root nowhere", 3, "--root nowhere is not there."),
     # options that would be ignored
     ("prepare raw --root elsewhere", 2, "--root elsewhere is for datasets, and raw is a directory of images"),
@@ -70,8 +70,7 @@ MISTAKES = [
         (f"prepare raw {option}", 2, f"{option.split()[0]} is for datasets, and raw is a directory")
         for option in ("--mirror https://example.org", "--accept-terms", "--discard-raw", "--no-check-hash")
     ),
-    ("prepare cub200 --from flat", 2, "(--from) is for "),
-    ("prepare cub200 --allow-empty", 2, "(--allow-empty) is for "),
+    *((f"prepare cub200 {each}", 2, f"({each.split()[0]}) is for ") for each in ("--from flat", "--allow-empty")),
     ("prepare raw --split train", 2, "split"),
     # values
     ("list --max-size big", 2, "--max-size 'big' is no size"),
@@ -86,8 +85,7 @@ MISTAKES = [
     # URLs
     (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),
     (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL; a record set is pulled into a directory of this machine."),
-    ("pull photos", 2, "'photos' is no URL"),
-    ("push photos there", 2, "'there' is no URL"),
+    *((f"{name} photos", 2, "'photos' is no URL") for name in ("pull", "push photos")),
     (f"prepare {THERE}", 2, f"{THERE} is a URL; raw data and the record sets made from it are on this machine."),
     *((f"prepare mnist {each} {THERE}", 2, f"{each} is a URL, and must be on") for each in ("--root", "--output")),
     ("info s3://", 2, "s3:// names no bucket"),

@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from recordzoo.errors import ArgumentError, SourceError
 
@@ -37,6 +37,11 @@ def as_file_name(name: str, *, windows: bool = WINDOWS) -> str:
         return name
     name = _FORBIDDEN.sub("_", name).rstrip(". ") or "_"
     return f"_{name}" if is_device(name, windows=True) else name
+
+
+def no_constant(text: str) -> NoReturn:
+    """Raise for NaN or Infinity; the ``parse_constant`` of `json.loads`."""
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 def quote(word: str, *, windows: bool = WINDOWS) -> str:

@@ -13,12 +13,12 @@ import string
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from recordzoo.base.files import is_folder, open_at_once
-from recordzoo.base.text import counted, name_first
+from recordzoo.base.text import counted, name_first, no_constant
 from recordzoo.own.annotations import COCO, Problems, annotated, box_columns, is_file_name, is_split, slug, split_name
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, files_under
@@ -42,7 +42,7 @@ def objects_of(text: str, keys: Collection[str]) -> Iterator[tuple[str, Any, str
     Raises:
         ValueError: The text is not one JSON object, or a list holds something else than objects, or NaN.
     """
-    decode = json.JSONDecoder(parse_constant=_no_constant).raw_decode
+    decode = json.JSONDecoder(parse_constant=no_constant).raw_decode
     place = _after(text, 0, "{")
     while text[place : place + 1] != "}":
         key, place = decode(text, place)
@@ -81,10 +81,6 @@ def _after(text: str, place: int, mark: str) -> int:
 def _skip(text: str, place: int) -> int:
     match = _SPACE.match(text, place)
     return place if match is None else match.end()
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
 
 
 def coco_files(root: Path) -> list[str]:

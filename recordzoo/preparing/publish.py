@@ -584,6 +584,9 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
             f"{output.path} cannot be replaced: it is in a layer of a container image, or in an overlay without "
             f"extended attributes ({err.strerror}). {kept}; {output.elsewhere} on a volume of its own."
         )
+    elif isinstance(err, FileExistsError | NotADirectoryError):
+        place = Path(err.filename or folder)
+        text = f"{place if os.path.lexists(place) else existing(place)} is no directory. Move it, or pass another one."
     elif is_in_use(err):
         text = (
             f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "

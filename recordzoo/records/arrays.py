@@ -17,7 +17,7 @@ import tokenize
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from recordzoo.base import durable
 from recordzoo.base.files import hash_text
 from recordzoo.base.process import at_fork
-from recordzoo.base.text import is_device
+from recordzoo.base.text import is_device, no_constant
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
 from recordzoo.records.files import AnyDirectory, Opener, pread, read_start
@@ -385,11 +385,7 @@ def decode_value(spec: BlobSpec, data: bytes, shape: Sequence[int]) -> Any:
         return np.frombuffer(data, dtype).reshape(tuple(shape))
     if spec.encoding == "json":
         try:
-            return json.loads(data, parse_constant=_refuse)
+            return json.loads(data, parse_constant=no_constant)
         except RecursionError:
             raise ValueError("its JSON is nested too deep") from None
     return data
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

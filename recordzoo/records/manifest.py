@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from recordzoo.base.files import hash_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, is_device
+from recordzoo.base.text import JSON, is_device, no_constant
 from recordzoo.errors import FormatVersionError, ManifestError
 
 _T = TypeVar("_T")
@@ -369,7 +369,7 @@ def _load_document(data: bytes, where: str) -> "Node":
     """
     try:
         document = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
+            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=no_constant, parse_float=_finite
         )
     except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         problem = "nested too deeply" if isinstance(err, RecursionError) else str(err)
@@ -389,10 +389,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is too large")
     return number
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 class Node:
