@@ -373,15 +373,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         if key == "made_of":
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
-<<<<<<< HEAD
-        lines.append(shorten(text, width))
-=======
         lines.append(text if display_width(text) <= width else options.shorten_end(text, width))
-    if document["variants"]:
-        lines += ["", "other variants beside it:"]
-    for each in document["variants"]:
-        lines.append(f"  {clean(each['path'])} ({clean(each['variant'])}), {counted(each['records'], 'record')}")
->>>>>>> parent of a4e4b764 (info shortens metadata as it shortens names; 8 lines fewer)
     return lines
 
 

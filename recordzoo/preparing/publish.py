@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable, settings
-from recordzoo.base.files import free_bytes, is_in_use, is_link, is_mount_point, rename
+from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, is_mount_point, rename
 from recordzoo.base.process import Lock, NoLocksError, crash_point, holder
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
