@@ -151,7 +151,7 @@ def test_raw_pixels(shape: tuple[int, ...]) -> None:
     [np.zeros((9, 8), np.float32), np.zeros((9, 8, 2), np.uint8), np.zeros(5, np.uint8), np.zeros((0, 3), "u1")],
 )
 def test_raw_values_that_are_no_pixels(values: NDArray[Any]) -> None:
-    with pytest.raises(OSError, match="is no image|has no pixels"):
+    with pytest.raises(OSError, match=r"is no image|has no pixels"):
         open_raw(values)
 
 
