@@ -432,12 +432,12 @@ def change(images, places, height, width, operations, values, out, is_last):
 
 @compiled
 def move(data, starts, strides, size, moves, places, values, out, shape, out_strides):
-    """Write stored images of one shape, moved by whole pixels; black outside; see `small.MovedWriter`.
+    """Write stored images of one shape, moved by whole pixels; black outside; see `render.MovedWriter`.
 
     Args:
-        data, starts, strides: As of `small.Pixels`.
+        data, starts, strides: As of `render.Pixels`.
         size: Height and width of the stored images.
-        moves: As returned by `small.moves_of`.
+        moves: As returned by `render.moves_of`.
         places: The number in the output of each.
         values: The value to write for each byte of each channel, [channels, 256].
         out: All numbers of the output, of the same dtype.
