@@ -209,7 +209,7 @@ def test_roots_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
     for root in ("missing", "file", "file/below"):
         for download in (False, True):
-            with pytest.raises(RecordZooError, match=str(tmp_path / root)):
+            with pytest.raises(RecordZooError, match=str(tmp_path / root.partition("/")[0])):
                 CUB200Record(root, download=download)
         theirs, ours = (outcome(Path(), functools.partial(kind, root)) for kind in (ImageFolder, ImageFolderRecord))
         assert same_outcome(theirs, ours)
