@@ -4,14 +4,22 @@
 with the Python of ``make bench-peers`` to have FFCV and DALI beside the others.
 """
 
+import argparse
+import itertools
 import json
 import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks import pages
 from benchmarks.common import arguments, machine, photographs
 from benchmarks.peers.rows import Contestant, Row
-from benchmarks.peers.run import run_row
+from benchmarks.peers.run import AT_LEAST_S, folder_of, run_once, write_and_check
+from benchmarks.peers.trees import find_tree
 from benchmarks.peers.work import Work
 
 NUMBERS = pages.DOCS / "benchmarks-scaling.json"
@@ -51,25 +59,39 @@ def row(name: str, workers: int) -> Row:
     return Row(TITLES[name], work, ours("RecordLoader, exact"), tuple((other, None) for other in others))
 
 
-def measure(name: str, photos: list[bytes], repeats: int, counts: list[int]) -> Numbers:
+def measure(name: str, photos: Path | None, repeats: int, counts: list[int]) -> Numbers:
     """Return images per second by loader and number of cores, or why a loader did not run."""
     rates: dict[str, dict[str, float]] = {}
     problems: dict[str, str] = {}
-    everything = sorted(os.sched_getaffinity(0))
     for workers in counts:
-        print(f"{name}, {workers} cores", flush=True)
-        os.sched_setaffinity(0, everything[:workers])  # the loaders' processes inherit it
-        try:
-            found = run_row(row(name, workers), photos, repeats)["contestants"]
-        finally:
-            os.sched_setaffinity(0, everything)
-        for each in found:
-            if "problem" in each:
-                is_absent = each["problem"].startswith("ModuleNotFoundError")
-                problems[each["label"]] = "not installed" if is_absent else each["problem"]
-            else:
-                rates.setdefault(each["label"], {})[str(workers)] = each["median"]["images_per_s"]
+        found: dict[str, list[float]] = {}
+        for _, (number, contestant) in itertools.product(range(repeats), enumerate(row(name, workers).contestants)):
+            if contestant.label in problems:
+                continue
+            command = ["taskset", "--cpu-list", f"0-{workers - 1}", sys.executable, "-m", "benchmarks.scaling"]
+            command += ["--only", name, "--one", str(number), str(workers)]
+            command += ["--photos", os.fspath(photos)] if photos else []
+            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+            last = (done.stdout.splitlines() or [""])[-1]
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["?"])[-1]
+                problems[contestant.label] = "not installed" if last.startswith("ModuleNotFoundError") else last
+                continue
+            found.setdefault(contestant.label, []).append(float(last))
+            print(f"{name}, {workers} cores, {contestant.label}: {float(last):,.0f} images/s", flush=True)
+        for label, each in found.items():
+            rates.setdefault(label, {})[str(workers)] = statistics.median(each)
     return {"repeats": repeats, "rates": rates, "problems": problems}
+
+
+def measure_one(name: str, number: int, workers: int, photos: Sequence[bytes]) -> float:
+    """Return the images per second of one loader, in this process and on its cores."""
+    what = row(name, workers)
+    contestant = what.contestants[number]
+    tree = find_tree(contestant.tree, photos)
+    if not folder_of(contestant, tree).exists():
+        write_and_check(contestant, what.work, tree)
+    return run_once(contestant, what.work, tree, AT_LEAST_S).images_per_s
 
 
 def section(stored: Numbers) -> str:
@@ -110,10 +132,15 @@ def main() -> None:
     parser.set_defaults(repeats=3)
     parser.add_argument("--only", choices=TITLES, action="append", help="default: both")
     parser.add_argument("--page", action="store_true", help=f"write the section {SECTION!r}")
+    parser.add_argument("--one", nargs=2, type=int, help=argparse.SUPPRESS)  # what `measure` calls: loader, workers
     options = parser.parse_args()
     photos, rows = photographs(options.photos), {}
+    if options.one:
+        number, workers = options.one
+        print(measure_one(options.only[0], number, workers, photos))
+        return
     for name in options.only or TITLES:
-        rows[name] = measure(name, photos, options.repeats, [count for count in COUNTS if count <= cores])
+        rows[name] = measure(name, options.photos, options.repeats, [count for count in COUNTS if count <= cores])
         print(table(rows[name]), flush=True)
     if options.page:
         pages.keep(NUMBERS, rows, {"machine": machine(), "photos": len(photos)})

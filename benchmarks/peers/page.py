@@ -143,7 +143,7 @@ def _origins(rows: Mapping[str, Any]) -> str:
     (most, _), *others = sorted(where.items(), key=lambda each: -len(each[1]))
     repeats = sorted({row["repeats"] for row in rows.values() if "repeats" in row})
     places = [most, *(f"{', '.join(names)}: {place}" for place, names in others)]
-    return f"Medians of {repeats[0]} to {repeats[-1]}. {'; '.join(places)}."
+    return f"Medians of {' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))}. {'; '.join(places)}."
 
 
 def _versions() -> str:

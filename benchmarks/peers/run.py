@@ -30,7 +30,7 @@ def run_row(row: Row, photos: Sequence[bytes], repeats: int) -> dict[str, Any]:
         for contestant in row.contestants:
             if "problem" not in documents[contestant.label]:
                 tree = find_tree(contestant.tree, photos)
-                run = in_fresh_process(_run, contestant, row.work, tree, AT_LEAST_S)
+                run = in_fresh_process(run_once, contestant, row.work, tree, AT_LEAST_S)
                 print(f"  {contestant.label}: {run.images_per_s:,.0f} images/s", file=sys.stderr, flush=True)
                 runs[contestant.label].append(run)
     for label, document in documents.items():
@@ -55,12 +55,12 @@ def cold_epoch(ours: Contestant, work: Work, photos: Sequence[bytes], repeats: i
     if "problem" in document:
         return document
     tree = find_tree(ours.tree, photos)
-    shards = sorted((_folder(ours, tree) / "photos.records").glob("*.lmdb"))
+    shards = sorted((folder_of(ours, tree) / "photos.records").glob("*.lmdb"))
     num_images, num_bytes = count_files(tree), sum(shard.stat().st_size for shard in shards)
     sequential, cold, warm = [], [], []
     for _ in range(repeats):
         sequential.append(in_fresh_process(_read_in_order, shards) * num_images / num_bytes)
-        run = in_fresh_process(_run, ours, work, tree, 0.0, True)
+        run = in_fresh_process(run_once, ours, work, tree, 0.0, True)
         cold.append(run.first_epoch_images_per_s)
         warm.append(run.images_per_s)
         print(
@@ -74,22 +74,22 @@ def _prepare(contestant: Contestant, work: Work, photos: Sequence[bytes]) -> dic
     """Write what a contestant reads, unless it is there, and run one epoch; whatever goes wrong is its problem."""
     tree = find_tree(contestant.tree, photos)
     try:
-        return in_fresh_process(_write_and_check, contestant, work, tree)
+        return in_fresh_process(write_and_check, contestant, work, tree)
     except Exception as err:  # noqa: BLE001 - a peer that cannot be installed or fails is a line of the page
         problem = f"{type(err).__name__}: {err}".splitlines()[0]
         print(f"  {contestant.label}: {problem}", file=sys.stderr, flush=True)
         return {"problem": problem}
 
 
-def _folder(contestant: Contestant, tree: Path) -> Path:
+def folder_of(contestant: Contestant, tree: Path) -> Path:
     """Return where a peer keeps a tree, written with certain options."""
     options = [f"{key}={value}" for key, value in contestant.write.items()]
     return tree.parent / "-".join([contestant.peer, *options])
 
 
-def _write_and_check(contestant: Contestant, work: Work, tree: Path) -> dict[str, Any]:
+def write_and_check(contestant: Contestant, work: Work, tree: Path) -> dict[str, Any]:
     """Write, and go through one epoch: all images must come, in the size that was asked for."""
-    module, folder = _module(contestant), _folder(contestant, tree)
+    module, folder = _module(contestant), folder_of(contestant, tree)
     document: dict[str, Any] = {}
     if not folder.exists():
         draft = folder.with_name(f"{folder.name}.tmp")
@@ -116,8 +116,8 @@ def _described(images: torch.Tensor) -> str:
     return f"{str(images.dtype).removeprefix('torch.')}, {order} in memory"
 
 
-def _run(contestant: Contestant, work: Work, tree: Path, at_least_s: float, cold: bool = False) -> Measurement:
-    module, folder = _module(contestant), _folder(contestant, tree)
+def run_once(contestant: Contestant, work: Work, tree: Path, at_least_s: float, cold: bool = False) -> Measurement:
+    module, folder = _module(contestant), folder_of(contestant, tree)
     num_images = count_files(tree)
     if cold:
         drop_caches()
