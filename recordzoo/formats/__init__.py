@@ -52,6 +52,8 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
             continue  # tables of metadata, as img2dataset writes them beside its tars
         found = _module(each).find(location, fields, *([each] if each in LAYOUTS else []))
         fit |= {} if found is None else {each: found}
+        if fit and not os.path.isdir(location):
+            break  # only a directory may have others
     if len(fit) > 1:
         text = f"{location} has files of {' and '.join(fit)}. Pass the path of those that are meant"
         raise ArgumentError(f"{text}, or their format: --from {next(iter(fit))} (from_=).")
