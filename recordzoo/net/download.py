@@ -298,8 +298,10 @@ class _Transfer:
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
-        # On Windows, Ctrl-C does not end the wait of a `Stop`.
-        (time.sleep if self._stop is None else self._stop.sleep)(wait_s)
+        if self._stop is None:
+            time.sleep(wait_s)  # on Windows, Ctrl-C does not end the wait of a `Stop`
+        else:
+            self._stop.sleep(wait_s)
 
     def _tell(self, position: int, total: int | None) -> None:
         """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""
