@@ -162,4 +162,7 @@ def test_the_command_says_what_it_does(there, here):
     assert "would copy 8 files (" in run(*words, "--dry-run", cwd=here).stdout
     assert list(here.iterdir()) == []
     assert run(*words, "--verify", cwd=here).stdout.startswith(f"copied to {here}/a.records: 8 files (")
-    assert f"{here}/a.records is complete already: 8 files (" in run(*words, cwd=here).stdout
+    again = run(*words, cwd=here).stdout
+    assert f"{here}/a.records is complete already: 8 files (" in again
+    assert f"To compare every byte, run: recordzoo verify {here}/a.records --full" in again
+    assert "compare every byte" not in run(*words, "--verify", cwd=here).stdout
