@@ -391,7 +391,7 @@ def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(OtherSourceError, match="holds the records of"):
         ImageFolderRecord(other, records_dir=place)
     birds = recordzoo.CUB200Record(cub200.build().write_tree(tmp_path)).records_path
-    with pytest.raises(OtherSourceError, match="of cub200, not of the tree .* Pass it as root to open"):
+    with pytest.raises(OtherSourceError, match=r"of cub200, not of the tree .* Pass it as root to open"):
         ImageFolderRecord(other, records_dir=birds)
 
 
