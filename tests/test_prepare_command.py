@@ -1,14 +1,16 @@
 """`prepare` of several record sets, and `--dry-run`: what is said, and what one that fails does to the others."""
 
+import io
 import json
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from recordzoo.records.reader import is_record_set
 from tests.fakes import cub200
-from tests.fakes.folder import write_tree
+from tests.fakes.folder import image_bytes, write_tree
 from tests.running import Result, run
 
 
@@ -47,6 +49,18 @@ class TestSeveral:
         assert "a: failed: division by zero. Going on with b." in result.stderr
         assert "0 of 2 record sets are ready.\nTraceback" in result.stderr
         assert result.stderr.endswith("(an error in recordzoo; please report it)\n")
+
+    def test_shards_that_the_shell_lists_are_not_taken_one_by_one(self, tmp_path: Path) -> None:
+        for name in ("train-000.tar", "train-001.tar", "val-000.tar"):
+            with tarfile.open(tmp_path / name, "w") as tar:
+                for key, data in (("a.jpg", image_bytes("a.jpg", 0)), ("a.cls", b"1")):
+                    member = tarfile.TarInfo(key)
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        result = run("prepare", *sorted(tmp_path.glob("*.tar")), cwd=tmp_path)
+        assert result.returncode == 2
+        assert f"{tmp_path}/train-000.tar and 1 other file have the same name" in result.stderr
+        assert run("prepare", "train-001.tar", "val-000.tar", cwd=tmp_path).returncode == 0
 
 
 def plan_of(result: Result) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _CHANGES_SHOWN, _CLASSES_SHOWN = 3, 5
 _SLOW_NETWORK = 10_000_000
+_SHARD = re.compile(r"\.(tar|tfrecords?|parquet|arrow)\b", re.IGNORECASE)
 
 _STATES = {
     "missing": "there is no raw data, and nowhere to get it from",
@@ -417,7 +419,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
 
 
 def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None, dask: str | None) -> None:
-    """Refuse options that no target takes, --root with a path, and --workers with --dask."""
+    """Refuse options that no target takes, shards one by one, --root with a path, and --workers with --dask."""
     if dask is not None and options.workers is not None:
         raise ArgumentError(
             f"--workers {options.workers} is for processes of this machine, and --dask {dask} converts on "
@@ -430,6 +432,7 @@ def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None
             f"--root {root} is for datasets, and {first.label} is {WHAT[first.kind]}: its record set lies "
             f"beside it. For another place, pass --output {root / first.root.name}.records."
         )
+    _refuse_shards([target.root for target in own if target.kind == "foreign"])
     for_datasets = {
         "--mirror": options.mirror is not None,
         "--accept-terms": options.accept_terms,
@@ -440,6 +443,20 @@ def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None
     for name, is_given in for_datasets.items():
         if is_given and len(own) == len(wanted):
             raise ArgumentError(f"{name} is for datasets, and {own[0].label} is {WHAT[own[0].kind]}.")
+
+
+def _refuse_shards(paths: Sequence[Path]) -> None:
+    """Refuse shards that are given one by one, as a shell does for ``shards/*.tar``: are they one set, or many?"""
+    alike: dict[str, list[Path]] = defaultdict(list)
+    for path in filter(_SHARD.search, map(str, paths)):
+        alike[re.sub(r"\d+", "", path)].append(Path(path))
+    for first, *others in alike.values():
+        if others:
+            raise ArgumentError(
+                f"{first} and {counted(len(others), 'other file')} have the same name except for the number: shards of "
+                f"one set? For one record set, pass {first.parent}, or a range in quotes: "
+                "'train-{000..012}.tar'. For a record set of each, prepare them one by one."
+            )
 
 
 # Any: JSON.
