@@ -24,7 +24,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width, shorten
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
+from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError, RemoteError
 from recordzoo.images.decode import open_picture, picture_field, with_value
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.changes import find_changes, tree_of
@@ -217,6 +217,8 @@ def _read_header(reader: RecordReader, field_name: str, position: int, headers: 
         headers.sizes[image.size] += 1
     except CorruptRecordError:
         headers.damaged.append(reader.names[position])
+    except RemoteError:  # it tells nothing of the image
+        raise
     except Exception:  # noqa: BLE001 - decoders raise anything, also for headers
         headers.unreadable.append(reader.names[position])
 

@@ -46,7 +46,9 @@ _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 
 _MIN_PIECE_BYTES = 64 << 10
 _OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of any type
-    "s3": {"config_kwargs": {"max_pool_connections": 64}},  # with botocore's 10, requests would queue
+    # With botocore's 10 connections, requests would queue. Some servers send the whole file's checksum with a range:
+    # botocore would compare it. Ours are compared in any case.
+    "s3": {"config_kwargs": {"max_pool_connections": 64, "response_checksum_validation": "when_required"}},
     # Instances are shared, and remember which repositories and files there were.
     "hf": {"skip_instance_cache": True},
 }

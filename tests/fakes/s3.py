@@ -15,7 +15,7 @@ import threading
 import urllib.parse
 import xml.etree.ElementTree
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import IO, Any
@@ -41,6 +41,7 @@ class Fault:
     code: str = ""  # in that document; default: the usual one of the status
     drop_after: int | None = None  # close the connection after so many bytes of the body
     lost: bool = False  # pass the request on, and close the connection instead of answering
+    headers: Mapping[str, str] = field(default_factory=dict)  # more of them
 
 
 SLOW_DOWN = Fault(503, "SlowDown")
@@ -248,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
-        self._answer(request, fault, answer.status, kept, data)
+        self._answer(request, fault, answer.status, {**kept, **fault.headers}, data)
 
     def _answer(self, request: Request, fault: Fault, status: int, headers: dict[str, str], body: bytes) -> None:
         if self.command != "HEAD":  # its answer has the length of a body that is not sent
