@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, counted, did_you_mean, name_first, no_split, shorten
-from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
+from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, RemoteError
 from recordzoo.images.decode import find_objects, open_picture, picture_field, reason, with_value
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.manifest import ORIGINAL
@@ -186,6 +186,8 @@ def make_thumbnail(
         return replace(thumbnail, image=small)
     except CorruptRecordError:
         return replace(thumbnail, problem="damaged", reason="its stored bytes are damaged")
+    except RemoteError:  # it tells nothing of the image
+        raise
     except Image.DecompressionBombError:
         return replace(thumbnail, problem="broken", reason=f"it has over {2 * MAX_PIXELS:,} pixels")
     except Exception as err:  # noqa: BLE001 - decoders raise anything; it becomes the reason that is shown

@@ -107,9 +107,10 @@ class TestLooking:
 
     def test_a_server_that_fails_does_not_count_as_unreadable_images(self, s3, photos, tmp_path):
         s3.server.fail("GET", "shard-", EXPIRED, times=None)
-        result = run("info", photos, cwd=tmp_path)
-        assert (result.returncode, result.stdout) == (4, "")
-        assert "access was refused" in result.stderr
+        for command in ("info", "show"):
+            result = run(command, photos, cwd=tmp_path)
+            assert (result.returncode, result.stdout) == (4, "")
+            assert "access was refused" in result.stderr
 
     def test_show_writes_the_same_images(self, photos, tmp_path):
         for name, source in (("here", "photos"), ("there", photos)):
