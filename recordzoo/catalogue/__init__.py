@@ -56,11 +56,11 @@ To add a dataset, add such a file (`docs/add-a-dataset.md`). Nothing else refers
 import difflib
 import functools
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from datetime import date
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean
@@ -160,7 +160,7 @@ class DatasetPart:
     description: str = ""
     optional: bool = False
     set_name: str = ""
-    arguments: Mapping[str, str | int] = field(default_factory=dict)
+    arguments: Mapping[str, str | int | bool] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     recipe: str = ""
     layout: Layout = Layout()
@@ -200,31 +200,18 @@ class FileFacts(RemoteFile):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a dataset without having it.
+    """What is known of a dataset without having it: the keys of its file, as above, but for these.
 
     Attributes:
         name: What it is called on the command line: "cub200".
-        module: The module of its classes, which datasets of one origin share: "cifar".
-        title: What people call it: "CUB-200-2011".
-        summary: One sentence.
-        task: "classification", "detection", "segmentation", ...
-        homepage: Where it comes from.
-        license: Under what terms it may be used, as far as its authors say.
-        license_source: Where the license was read, or where it was looked for in vain: an address or a sentence.
-        citation: What to cite.
         checked: How its recipe was checked.
         class_names: Its dataset classes, as they are imported from `recordzoo`.
         parts: Its record sets.
         files: Its raw files, in the order of reading.
         splits: Its splits.
-        images: Number of images, where that is not the sum of its splits, which may overlap.
-        num_classes: Number of classes, where it has classes.
-        classes: Names of the classes in the order of their labels, where the raw files do not have them.
-        folder: Where torchvision keeps its raw files and the extracted tree, relative to ``root``; "" for ``root``.
-        expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
-            of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
-        instructions: How to fetch its files by hand, where that may be needed.
-        differences: Where its classes differ from torchvision's on purpose; a sentence each.
+        images: `num_images` of the file.
+        expansion: The default is that of photographs of 110 KB on average, which no archive makes smaller
+            (benchmarks/size.py).
     """
 
     name: str
@@ -436,166 +423,108 @@ def parse(name: str, text: str) -> Entry:
     Raises:
         ArgumentError: The text is not such a file; the message names the place.
     """
+    where = f"{name}.toml"
     try:
-        data = tomllib.loads(text)
+        top = tomllib.loads(text)
     except tomllib.TOMLDecodeError as err:
-        raise ArgumentError(f"{name}.toml is not TOML: {err}") from err
-    top = _Table(f"{name}.toml", data)
-    part_tables = top.tables("parts")
-    layout, recipe = _layout(top), top.take("recipe", str, "")
-    splits, parts = _splits(top), []
-    for part, table in part_tables.items():
-        splits += _splits(table, part)
-        of_part = _layout_of(part, layout, table) if layout.kind else layout
-        parts.append(_made(DatasetPart, table, name=part, recipe=table.take("recipe", str, recipe), layout=of_part))
-    folder, instructions = top.take("folder", str, ""), top.take("instructions", str, "").strip()
-    files = tuple(_file(table, folder, instructions) for table in top.table_list("files"))
+        raise ArgumentError(f"{where} is not TOML: {err}") from err
+    splits, parts, recipe, layout = _splits(where, top), [], top.pop("recipe", ""), _layout(where, top)
+    for part, table in top.pop("parts", {}).items():
+        place = f"{where}: [parts.{part}]"
+        splits += _splits(place, table, part)
+        of_part = _layout_of(place, part, layout, table) if layout.kind else layout
+        parts.append(_made(DatasetPart, place, {"recipe": recipe, **table}, name=part, layout=of_part))
+    shared = {"folder": top.get("folder", ""), "instructions": top.pop("instructions", "").strip()}
+    tables = enumerate(top.pop("files", ()), 1)
+    files = tuple(_file(f"{where}: [[files]] number {number}", table, shared) for number, table in tables)
+    checked = Checked(*(top.pop(key, "") for key in ("checked", "checked_date", "checked_source")))
+    if checked.by not in CHECKED:
+        raise ArgumentError(f"{where}: checked must be one of {', '.join(CHECKED)}; it is {checked.by!r}.")
+    renamed = {attribute: top.pop(key) for key, attribute in _ATTRIBUTES.items() if key in top}
     result: Entry = _made(
         Entry,
-        top,
+        where,
+        {"module": name, "instructions": shared["instructions"], **renamed, **top},
         name=name,
-        module=top.take("module", str, name),
-        checked=_checked(top),
-        class_names=top.take("class", tuple[str, ...]),
-        parts=tuple(parts) or (DatasetPart("", recipe=recipe, layout=layout),),
+        checked=checked,
+        parts=tuple(parts) or (_made(DatasetPart, where, {"recipe": recipe}, name="", layout=layout),),
         files=files,
         splits=tuple(splits),
-        images=top.take("num_images", int | None, None),
-        folder=folder,
-        instructions=instructions,
     )
-    for table in (top, *part_tables.values()):
-        table.done()
     known = {part.name for part in result.parts}
     for what, wanted in [*((f.name, f.parts) for f in files), *((f"split {s.name}", (s.part,)) for s in splits)]:
         if not known.issuperset(wanted):
-            raise ArgumentError(f"{name}.toml: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
+            raise ArgumentError(f"{where}: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
     return result
 
 
-# Any, here and below: a dataclass, a type, and a value of it.
-def _made(kind: Any, table: "_Table", /, **given: Any) -> Any:
-    """Make a dataclass; its fields that are not given are keys of the table."""
-    for each in fields(kind):
-        if each.name not in given:
-            default = each.default if each.default_factory is MISSING else each.default_factory()
-            given[each.name] = table.take(each.name, each.type, default)
-    return kind(**given)
+_ATTRIBUTES = {"class": "class_names", "num_images": "images"}
+"""Keys of a file that its `Entry` calls otherwise."""
 
 
-def _splits(table: "_Table", part: str = "") -> list[Split]:
-    return [Split(name, count, part) for name, count in table.take("splits", Mapping[str, int], {}).items()]
-
-
-def _checked(top: "_Table") -> Checked:
-    by, day, source = (top.take(key, str) for key in ("checked", "checked_date", "checked_source"))
-    if by not in CHECKED:
-        raise ArgumentError(f"{top.where}: checked must be one of {', '.join(CHECKED)}; it is {by!r}.")
+# Any, from here on: a dataclass, a type, and what TOML has.
+def _made(kind: Any, where: str, table: Mapping[str, Any], /, **given: Any) -> Any:
+    """Make a dataclass of a table; `given` are the fields that are no keys of it."""
+    types = {each.name: each.type for each in fields(kind) if each.name not in given}
+    for key, value in table.items():
+        if key not in types:
+            raise ArgumentError(f"{where} has the unknown key {key}.")
+        found = value
+        if get_origin(types[key]) is tuple or tuple[str, ...] in get_args(types[key]):
+            found = (value,) if isinstance(value, str) else tuple(value)
+        if not _fits(found, types[key]):
+            raise ArgumentError(f"{where}: {key} must be of the type {types[key]}; it is {value!r}.")
+        given[key] = float(found) if types[key] is float else found
     try:
-        date.fromisoformat(day)
-    except ValueError as err:
-        raise ArgumentError(f"{top.where}: checked_date must be a day, as 2026-11-24; it is {day!r}.") from err
-    return Checked(by, day, source)
+        return kind(**given)
+    except TypeError as err:
+        raise ArgumentError(f"{where}: {err}.") from err
 
 
-def _layout(table: "_Table") -> Layout:
-    kind = table.take("layout", str, "")
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value is of a type; a whole number may be a float, but true is no number."""
+    inner = get_args(kind)
+    if isinstance(kind, UnionType):
+        return any(_fits(value, each) for each in inner)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
+    if get_origin(kind) is Mapping:
+        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+    return type(value) in ((int, float) if kind is float else (kind,))
+
+
+def _splits(where: str, table: dict[str, Any], part: str = "") -> list[Split]:
+    counts = table.pop("splits", {}).items()
+    return [_made(Split, where, {"count": count}, name=name, part=part) for name, count in counts]
+
+
+def _layout(where: str, top: dict[str, Any]) -> Layout:
+    kind = top.pop("layout", "")
     if not kind:
         return Layout()
     if kind not in LAYOUTS:
-        raise ArgumentError(f"{table.where}: layout must be {' or '.join(LAYOUTS)}; it is {kind!r}.")
-    found: Layout = _made(Layout, table, kind=kind, top=table.take("top", str, "{part}/"))
+        raise ArgumentError(f"{where}: layout must be {' or '.join(LAYOUTS)}; it is {kind!r}.")
+    keys = {each.name: top.pop(each.name) for each in fields(Layout) if each.name in top}
+    found: Layout = _made(Layout, where, {"top": "{part}/", **keys}, kind=kind)
     return found
 
 
-def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
+def _layout_of(where: str, part: str, layout: Layout, table: dict[str, Any]) -> Layout:
     """Return the layout of a part: that of the dataset, but for what the part says itself."""
-    top = table.take("top", str, layout.top).replace("{part}", part)
-    folders = table.take("folders", Mapping[str, str], layout.folders)
-    annotations = table.take("annotations", tuple[str, ...], layout.annotations)
-    found = tuple(each.replace("{part}", part) for each in annotations)
-    return replace(layout, top=top, folders=folders, annotations=found)
+    keys = {key: table.pop(key, getattr(layout, key)) for key in ("top", "folders", "annotations")}
+    found: Layout = _made(Layout, where, keys, kind=layout.kind, endings=layout.endings)
+    annotations = tuple(each.replace("{part}", part) for each in found.annotations)
+    return replace(found, top=found.top.replace("{part}", part), annotations=annotations)
 
 
-def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:
-    parts = table.take("parts", tuple[str, ...], (table.take("part", str, ""),))
-    result: FileFacts = _made(FileFacts, table, parts=parts, folder=folder, instructions=instructions)
+def _file(where: str, table: dict[str, Any], shared: Mapping[str, str]) -> FileFacts:
+    part = table.pop("part", "")
+    result: FileFacts = _made(FileFacts, where, {"parts": part, **table}, **shared)
     if result.size_bytes is not None and result.about_bytes is not None:
-        raise ArgumentError(f"{table.where}: about_bytes is for a file without size_bytes.")
+        raise ArgumentError(f"{where}: about_bytes is for a file without size_bytes.")
     if result.unconfirmed and result.md5 is None:
-        raise ArgumentError(f"{table.where}: unconfirmed is for a file with an md5.")
+        raise ArgumentError(f"{where}: unconfirmed is for a file with an md5.")
     for digest, length in ((result.md5, 32), (result.sha256, 64)):
         if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):
-            raise ArgumentError(f"{table.where}: {digest!r} is not a hash of {length} hexadecimal digits.")
-    table.done()
+            raise ArgumentError(f"{where}: {digest!r} is not a hash of {length} hexadecimal digits.")
     return result
-
-
-class _Table:
-    """A TOML table that notes which of its keys were asked for."""
-
-    def __init__(self, where: str, data: dict[str, object]) -> None:
-        self.where = where
-        self._data = dict(data)
-
-    def take(self, key: str, kind: Any, default: Any = MISSING) -> Any:
-        """Take a value of one of `_KINDS`; without a default it must be there."""
-        if key not in self._data and default is not MISSING:
-            return default
-        value: Any = self._data.pop(key, None)
-        fits, wanted = _KINDS[kind]
-        if not fits(value):
-            found = "missing" if value is None else repr(value)
-            raise ArgumentError(f"{self.where}: {key} must be {wanted}; it is {found}.")
-        if kind in (tuple[str, ...], tuple[str, ...] | None):
-            return (value,) if isinstance(value, str) else tuple(value)
-        return float(value) if kind is float else value
-
-    def tables(self, key: str) -> dict[str, "_Table"]:
-        found = self.take(key, dict, {})
-        return {name: _Table(f"{self.where}: [{key}.{name}]", item) for name, item in found.items()}
-
-    def table_list(self, key: str) -> list["_Table"]:
-        found = self.take(key, list, [])
-        return [_Table(f"{self.where}: [[{key}]] number {i}", item) for i, item in enumerate(found, 1)]
-
-    def done(self) -> None:
-        """Reject unknown keys: a typo must not pass for a missing value."""
-        if self._data:
-            raise ArgumentError(f"{self.where} has unknown keys: {', '.join(self._data)}.")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    return _is_text(value) or (isinstance(value, list) and all(map(_is_text, value)))
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0  # not a bool
-
-
-def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
-
-
-_KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
-    str: (_is_text, "a string"),
-    str | None: (_is_text, "a string"),
-    bool: (lambda value: isinstance(value, bool), "true or false"),
-    int | None: (_is_count, "a whole number"),
-    float: (lambda value: type(value) in (int, float) and value > 0, "a number above 0"),
-    tuple[str, ...]: (_are_texts, "a string or a list of strings"),
-    tuple[str, ...] | None: (_are_texts, "a string or a list of strings"),
-    Mapping[str, int]: (_table_of(_is_count), "a table of whole numbers"),
-    Mapping[str, str]: (_table_of(_is_text), "a table of strings"),
-    Mapping[str, str | int]: (
-        _table_of(lambda item: isinstance(item, str | int)),
-        "a table of strings, whole numbers, true or false",
-    ),
-    dict: (_table_of(lambda item: isinstance(item, dict)), "tables"),
-    list: (lambda value: isinstance(value, list) and all(isinstance(item, dict) for item in value), "a list of tables"),
-}
-"""What values of each type look like, and what messages call them."""
