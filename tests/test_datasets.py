@@ -20,7 +20,7 @@ from PIL import Image
 import recordzoo
 from recordzoo import CityscapesRecord, ObjectNetRecord, RecordReader, catalogue
 from recordzoo.base.text import text_of
-from recordzoo.datasets.cifar_recipe import load_batch
+from recordzoo.datasets.cifar_mnist_recipe import load_batch
 from recordzoo.errors import ArgumentError, DownloadError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.recipes.declared import Lists
 from tests import contract

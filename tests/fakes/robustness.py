@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torchvision.datasets import CIFAR10, CIFAR100
 
 from recordzoo import catalogue
-from recordzoo.datasets.cifar_recipe import CORRUPTIONS
+from recordzoo.datasets.cifar_mnist_recipe import CORRUPTIONS
 from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.mutations import ARRAYS, SAMPLES
