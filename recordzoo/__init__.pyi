@@ -61,6 +61,8 @@ from recordzoo.datasets.imagenet import ImageNetRRecord as ImageNetRRecord
 from recordzoo.datasets.imagenet import ImageNetReaLRecord as ImageNetReaLRecord
 from recordzoo.datasets.imagenet import ImageNetSketchRecord as ImageNetSketchRecord
 from recordzoo.datasets.imagenet import ImageNetV2Record as ImageNetV2Record
+from recordzoo.datasets.listed import Caltech101Record as Caltech101Record
+from recordzoo.datasets.listed import Caltech256Record as Caltech256Record
 from recordzoo.datasets.listed import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.listed import DTDRecord as DTDRecord
 from recordzoo.datasets.listed import FGVCAircraftRecord as FGVCAircraftRecord
@@ -68,15 +70,13 @@ from recordzoo.datasets.listed import Flowers102Record as Flowers102Record
 from recordzoo.datasets.listed import Food101Record as Food101Record
 from recordzoo.datasets.listed import GTSRBRecord as GTSRBRecord
 from recordzoo.datasets.listed import ImagenetteRecord as ImagenetteRecord
+from recordzoo.datasets.listed import INaturalistRecord as INaturalistRecord
+from recordzoo.datasets.listed import OmniglotRecord as OmniglotRecord
 from recordzoo.datasets.listed import Places365Record as Places365Record
 from recordzoo.datasets.listed import StanfordCarsRecord as StanfordCarsRecord
 from recordzoo.datasets.listed import SUN397Record as SUN397Record
 from recordzoo.datasets.lsun import LSUNClassRecord as LSUNClassRecord
 from recordzoo.datasets.lsun import LSUNRecord as LSUNRecord
-from recordzoo.datasets.numbered import Caltech101Record as Caltech101Record
-from recordzoo.datasets.numbered import Caltech256Record as Caltech256Record
-from recordzoo.datasets.numbered import INaturalistRecord as INaturalistRecord
-from recordzoo.datasets.numbered import OmniglotRecord as OmniglotRecord
 from recordzoo.datasets.pairs import ADE20KRecord as ADE20KRecord
 from recordzoo.datasets.pairs import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.pairs import DIV2KRecord as DIV2KRecord

@@ -1,17 +1,26 @@
-"""torchvision's datasets of files with labels from records: CLEVR, DTD, GTSRB, Food-101, Places365, SUN397, ..."""
+"""torchvision's datasets of image files with labels from records: CLEVR, DTD, ...; some number images or categories."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, Unpack
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Unpack
 
+import numpy as np
+import torch
+from PIL import Image
 from torchvision.datasets import (
     DTD,
     GTSRB,
     SUN397,
+    Caltech101,
+    Caltech256,
     CLEVRClassification,
     FGVCAircraft,
     Flowers102,
     Food101,
     Imagenette,
+    INaturalist,
+    Omniglot,
     Places365,
     StanfordCars,
 )
@@ -20,14 +29,17 @@ from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
 from recordzoo.base.text import TrainTest, TrainVal, TrainValTest
+from recordzoo.datasets import listed_recipe as recipe
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
-from recordzoo.families.files import FilesDataset
-from recordzoo.families.folders import Loader, SamplesDataset, SplitDataset, SplitFilesDataset
-from recordzoo.families.selection import Selection, UnlabelledSelection, not_listed
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.files import CategoryFilesDataset, FilesDataset
+from recordzoo.families.folders import Loader, PillowLoader, SamplesDataset, SplitDataset, SplitFilesDataset
+from recordzoo.families.pixels import with_form
+from recordzoo.families.selection import Selection, UnlabelledSelection, list_targets, not_listed
+from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes.declared import class_labels
-from recordzoo.recipes.recipe import NO_TARGET
+from recordzoo.recipes.declared import class_labels, find_name
+from recordzoo.recipes.recipe import NO_TARGET, open_image
 from recordzoo.records.reader import RecordReader
 
 
@@ -271,3 +283,291 @@ class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordC
     """
 
     _ENTRY = "stanford_cars"
+
+
+Caltech101Target = Literal["category", "annotation"]
+
+
+class _Caltech(ZooDataset):
+    """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
+
+    _ITEMS = "index"
+    _transforms_apart = True
+    _RECIPE: ClassVar[type[recipe.Caltech256]]
+
+    @override
+    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
+        super()._show_split(split, download=download, options=options)
+        self.root = os.path.expanduser(os.path.join(self.root, self._ENTRY))
+
+    @derived
+    def index(self) -> list[int]:
+        """The numbers of the images in their classes, from 1."""
+        numbers: list[int] = self._selection.array("number").tolist()
+        return numbers
+
+    @derived
+    def y(self) -> list[int]:
+        """The labels."""
+        return list_targets(self._selection)
+
+    @derived
+    def categories(self) -> list[str]:
+        """The class names in the order of their labels."""
+        return self._class_names()
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (PIL image as it is stored, target)."""
+        image: Any = self._image(index)
+        return self._transformed(image, self._target(index, image))
+
+    def _image(self, index: int) -> Image.Image:
+        reader, position = self._selection.reader, self._position(index)
+        if position is not None and reader.has("image", position):
+            return open_picture(reader, position)
+        data, name = self._bytes("image", index)
+        with naming(self.records_path, name):
+            return open_image(data)
+
+    # Any: whatever the user assigned.
+    def _target(self, index: int, image: Image.Image) -> Any:
+        number = self._as_opened("y", index)
+        return self.y[index] if number is None else self._selection.target(number)
+
+    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
+        """Return a file of a sample, and its name for messages."""
+        return self._file_of(
+            field,
+            self._position(index),
+            lambda: os.path.join(self.root, self._file_name(field, self.y[index], self.index[index])),
+        )
+
+    def _file_name(self, field: str, label: int, number: int) -> str:
+        folder, _ = self._RECIPE.files[field]
+        return folder + recipe.image_name(self._RECIPE.image_name, self.categories, label, number)
+
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened("y", index)
+        if number is not None and number == self._as_opened("index", index):
+            return self._selection.position(number)
+        name = recipe.image_name(self._RECIPE.image_name, self.categories, self.y[index], self.index[index])
+        return find_name(self._selection.reader.names, name)
+
+
+class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Caltech101`, read from records: pictures of objects of 101 classes, with their outlines.
+
+    Args:
+        target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
+            [2, n] of x and y from the corner of the object's box.
+        transforms: Applied to image and target, instead of the other two; an outline is `KeyPoints` [n, 2] then, in
+            pixels of the image.
+        transform: Applied to the image, which has the mode of its file.
+    """
+
+    _ENTRY = "caltech101"
+    _RECIPE = recipe.Caltech101
+
+    def __init__(
+        self,
+        root: Root,
+        target_type: list[Caltech101Target] | Caltech101Target = "category",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        *,
+        transforms: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        kinds = [target_type] if isinstance(target_type, str) else target_type
+        self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._show_split("", download=download, options=options)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_type 'annotation'"] if "annotation" in self.target_type else []
+
+    @derived
+    def annotation_categories(self) -> list[str]:
+        """The names of the folders with the outlines, in the order of the labels."""
+        return [recipe.ANNOTATIONS.get(name, name) for name in self.categories]
+
+    # Any: a label, an array, or a tuple of them.
+    def _target(self, index: int, image: Image.Image) -> Any:
+        targets = [
+            super(Caltech101Record, self)._target(index, image) if kind == "category" else self._outline(index, image)
+            for kind in self.target_type
+        ]
+        return tuple(targets) if len(targets) > 1 else targets[0]
+
+    # Any: the array that MATLAB wrote, or points.
+    def _outline(self, index: int, image: Image.Image) -> Any:
+        from scipy.io import loadmat
+
+        data, name = self._bytes("annotation", index)
+        with naming(self.records_path, name):
+            found = loadmat(io.BytesIO(data))  # type: ignore[arg-type,unused-ignore]  # files, too
+            outline = found["obj_contour"]
+            if not self._transforms_pairs:
+                return outline
+            top, _, left, _ = found["box_coord"][0]  # where the outline's places begin (the authors' show_annotation.m)
+            points = torch.tensor(outline.T + np.array([left, top], float), dtype=torch.float32)
+            return with_form("points", points, image)
+
+    def _file_name(self, field: str, label: int, number: int) -> str:
+        if field == "image":
+            return super()._file_name(field, label, number)
+        return f"Annotations/{recipe.annotation_name(self.categories[label], number)}"
+
+    def _read_fields(self) -> Sequence[str]:
+        return ("image", "annotation") if "annotation" in self.target_type else ("image",)
+
+
+class Caltech256Record(_Caltech, Caltech256):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Caltech256`, read from records: pictures of 256 classes of objects and one of clutter.
+
+    Args:
+        transform: Applied to the image, which has the mode of its file.
+    """
+
+    _ENTRY = "caltech256"
+    _RECIPE = recipe.Caltech256
+
+
+_YEARS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
+
+INaturalistTarget = Literal["full", "kingdom", "phylum", "class", "order", "family", "genus", "super"]
+
+
+class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `INaturalist`, read from records; each version is a record set of its own.
+
+    The images of a category are sorted by name; torchvision has them in the order of the file system.
+
+    Args:
+        version: "2017", "2018", "2019", "2021_train", "2021_train_mini" or "2021_valid".
+        target_type: "full" (the category); in 2021 also "kingdom", "phylum", "class", "order", "family" or "genus",
+            before "super"; or a list of them.
+        loader: Makes an image of a path. Default: a PIL image in the mode that its file has.
+    """
+
+    _ENTRY = "inaturalist"
+    _ITEMS = "index"
+    _FOLDERS = "all_categories"
+    _DEFAULT = PillowLoader()
+
+    def __init__(
+        self,
+        root: Root,
+        version: Literal["2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid"] = "2021_train",
+        target_type: list[INaturalistTarget] | INaturalistTarget = "full",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self.version = self._part = check_choice(version, "version", _YEARS)
+        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
+        levels = recipe.LEVELS if version.startswith("2021") else ("super",)
+        types = target_type if isinstance(target_type, list) else [target_type]
+        self.target_type = [check_choice(kind, "target_type", ("full", *levels)) for kind in types]
+        reader = self._open_part(download=download, options=options)
+        self.root = os.path.join(self.root, version)
+        self._show(Selection(reader, next(iter(reader.manifest.splits))))
+        self._load_with(loader, reader, self.root)
+
+    @derived
+    def index(self) -> list[tuple[int, str]]:
+        """The category and the file's name of each image."""
+        return list(zip(self._selection.targets().tolist(), self._files(), strict=True))
+
+    @derived
+    def all_categories(self) -> list[str]:
+        """The folders of the categories."""
+        return self._folders()
+
+    @derived
+    def categories_index(self) -> dict[str, dict[str, int]]:
+        """The number of each name, by level."""
+        return self._taxonomy()[0]
+
+    @derived
+    def categories_map(self) -> list[dict[str, int]]:
+        """The number of each category on each level."""
+        return self._taxonomy()[1]
+
+    def _taxonomy(self) -> recipe.Taxonomy:
+        return recipe.taxonomy(self.version, self._class_names())
+
+    def _listed(self, index: int) -> tuple[str, int]:
+        category, file = self.index[index]
+        return os.path.join(self.root, self.all_categories[category], file), category
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, target): one target, or a tuple of several."""
+        image, category = self._load(index)
+        targets = [category if kind == "full" else self._level(kind, index, category) for kind in self.target_type]
+        target: Any = tuple(targets) if len(targets) > 1 else targets[0]
+        return self._transformed(image, target)
+
+    def _level(self, kind: str, index: int, category: int) -> int:
+        number = self._as_opened("index", index)
+        if number is None or self._has("categories_map"):
+            return self.categories_map[category][kind]
+        return int(self._selection.reader.array(kind)[self._selection.position(number)])
+
+
+class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Omniglot`, read from records; each of its two sets is a record set of its own.
+
+    Alphabets, characters and images are sorted by name. In torchvision their order, and with it the labels, depend on
+    the file system.
+
+    Args:
+        background: The background set (964 characters), or the evaluation set (659 others).
+        loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
+    """
+
+    _ENTRY = "omniglot"
+    _ITEMS = "_flat_character_images"
+    _FOLDERS = "_characters"
+    _DEFAULT = PillowLoader("L")
+
+    def __init__(
+        self,
+        root: Root,
+        background: bool = True,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.background = background
+        self._part = "background" if background else "evaluation"
+        self._show(Selection(self._open_part(download=download, options=options)))
+        self.root = os.path.join(self.root, self.folder)
+        self.target_folder = os.path.join(self.root, self._get_target_folder())
+        self._load_with(loader, self._selection.reader, self.target_folder)
+
+    @derived
+    def _alphabets(self) -> list[str]:
+        return list(dict.fromkeys(character.partition("/")[0] for character in self._class_names()))
+
+    @derived
+    def _characters(self) -> list[str]:
+        return self._folders()
+
+    @derived
+    def _flat_character_images(self) -> list[tuple[str, int]]:
+        return list(zip(self._files(), self._selection.targets().tolist(), strict=True))
+
+    def _listed(self, index: int) -> tuple[str, int]:
+        file, label = self._flat_character_images[index]
+        return os.path.join(self.target_folder, self._characters[label], file), label
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, label)."""
+        return self._transformed(*self._load(index))
