@@ -26,13 +26,17 @@ from recordzoo.datasets.class_folders import Country211Record as Country211Recor
 from recordzoo.datasets.class_folders import DeepWeedsRecord as DeepWeedsRecord
 from recordzoo.datasets.class_folders import DomainNetRecord as DomainNetRecord
 from recordzoo.datasets.class_folders import EuroSATRecord as EuroSATRecord
+from recordzoo.datasets.class_folders import NABirdsRecord as NABirdsRecord
 from recordzoo.datasets.class_folders import ObjectNetRecord as ObjectNetRecord
 from recordzoo.datasets.class_folders import Office31Record as Office31Record
 from recordzoo.datasets.class_folders import OfficeHomeRecord as OfficeHomeRecord
+from recordzoo.datasets.class_folders import OnlineProductsRecord as OnlineProductsRecord
 from recordzoo.datasets.class_folders import PACSRecord as PACSRecord
 from recordzoo.datasets.class_folders import PlantVillageRecord as PlantVillageRecord
 from recordzoo.datasets.class_folders import RenderedSST2Record as RenderedSST2Record
 from recordzoo.datasets.class_folders import RESISC45Record as RESISC45Record
+from recordzoo.datasets.class_folders import StanfordDogsRecord as StanfordDogsRecord
+from recordzoo.datasets.class_folders import TinyImageNetRecord as TinyImageNetRecord
 from recordzoo.datasets.class_folders import UCMercedRecord as UCMercedRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
 from recordzoo.datasets.coco import CocoCaptionsRecord as CocoCaptionsRecord
@@ -81,7 +85,3 @@ from recordzoo.datasets.pairs import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import SBDatasetRecord as SBDatasetRecord
 from recordzoo.datasets.pairs import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.pairs import VOCSegmentationRecord as VOCSegmentationRecord
-from recordzoo.datasets.targets import NABirdsRecord as NABirdsRecord
-from recordzoo.datasets.targets import OnlineProductsRecord as OnlineProductsRecord
-from recordzoo.datasets.targets import StanfordDogsRecord as StanfordDogsRecord
-from recordzoo.datasets.targets import TinyImageNetRecord as TinyImageNetRecord
