@@ -1,4 +1,4 @@
-"""Class folders from records: torchvision's EuroSAT, ..., sets that it lacks, some with splits, domains or several targets."""
+"""Class folders from records: torchvision's EuroSAT, ..., and sets with splits, domains or several targets."""
 
 import io
 from collections.abc import Sequence
