@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import gzip
 import logging
 import pickle
 import warnings
@@ -225,7 +224,7 @@ def write_trees(root: Path) -> None:
 
 def write_kaggle_with_sorted_val(root: Path) -> None:
     images = imagenet.KAGGLE_IMAGES
-    write_tree(root, without(f"{images}val/", "LOC_val_solution.csv", imagenet.KAGGLE_NOTES))
+    write_tree(root, without(f"{images}val/", "LOC_val_solution.csv"))
     FAKE.write_tree(root / images, "val")
 
 
@@ -243,17 +242,11 @@ def write_shards(root: Path) -> None:
         FAKE.write_parquet(root, split)
 
 
-OLDER = {imagenet.KAGGLE_INNER: gzip.compress(tar(without("LOC_")), mtime=0)}
-BESIDE_IT = {name: KAGGLE[name] for name in KAGGLE if name.startswith("LOC_")}
 FORMS: dict[str, Callable[[Path], object]] = {
     "official archives": lambda root: write_tree(root, imagenet.imagenet.files),
     "sorted trees alone": write_trees,
     "Kaggle's zip": lambda root: write_tree(root, {imagenet.KAGGLE_ARCHIVE: zipped(KAGGLE)}),
-    "Kaggle's older archive": lambda root: write_tree(root, OLDER | BESIDE_IT),
-    "Kaggle's older archive alone": lambda root: write_tree(root, OLDER),
     "Kaggle's folder": lambda root: write_tree(root, KAGGLE),
-    "Kaggle's folder without XML": lambda root: write_tree(root, without(imagenet.KAGGLE_NOTES)),
-    "Kaggle's folder without solutions": lambda root: write_tree(root, without("LOC_val_solution.csv")),
     "Kaggle's folder, val sorted": write_kaggle_with_sorted_val,
     "flat val with solutions": lambda root: write_flat_val(root, SOLUTION),
     "flat val with the development kit": lambda root: write_flat_val(root, DEVKIT),
@@ -263,7 +256,7 @@ FORMS: dict[str, Callable[[Path], object]] = {
 
 HAS_SYNONYMS = (
     *("official archives", "flat val with the development kit", "flat val with meta.bin"),
-    *(form for form in FORMS if form.startswith("Kaggle") and form != "Kaggle's older archive alone"),
+    *(form for form in FORMS if form.startswith("Kaggle")),
 )
 
 
@@ -294,13 +287,6 @@ def test_a_partly_downloaded_form_gives_its_split_only(tmp_path: Path) -> None:
         ImageNetRecord(tmp_path, "train")
 
 
-def test_an_archive_in_kaggles_archive_is_said(tmp_path: Path) -> None:
-    files = {imagenet.KAGGLE_INNER: b"another archive", **SOLUTION}
-    write_tree(tmp_path, {imagenet.KAGGLE_ARCHIVE: zipped(files)})
-    with pytest.raises(SourceError, match="the images are in another archive, imagenet_object_localization"):
-        ImageNetRecord(tmp_path, "val")
-
-
 HEAD = b"ImageId,PredictionString\n"
 CUT = KAGGLE["LOC_val_solution.csv"].rpartition(b"ILSVRC")[0]
 
@@ -315,13 +301,13 @@ CUT = KAGGLE["LOC_val_solution.csv"].rpartition(b"ILSVRC")[0]
     ],
 )
 def test_a_broken_list_of_solutions_is_said(solution: bytes, message: str, tmp_path: Path) -> None:
-    write_tree(tmp_path, {**without(imagenet.KAGGLE_NOTES), "LOC_val_solution.csv": solution})
+    write_tree(tmp_path, {**KAGGLE, "LOC_val_solution.csv": solution})
     with pytest.raises(SourceError, match=message):
         ImageNetRecord(tmp_path, "val")
 
 
 def test_flat_val_of_kaggle_without_lists(tmp_path: Path) -> None:
-    write_tree(tmp_path, without("LOC_", imagenet.KAGGLE_NOTES))
+    write_tree(tmp_path, without("LOC_"))
     with pytest.raises(NotPreparedError, match=r"Kaggle's LOC_val_solution\.csv \(only they say which class"):
         ImageNetRecord(tmp_path, "val")
     assert len(ImageNetRecord(tmp_path, "train")) == len(FAKE.split("train"))

@@ -4,8 +4,8 @@
   ``meta.bin``; both files give exactly what torchvision makes of them (torchvision/datasets/imagenet.py,
   `parse_devkit_archive` and `load_meta_file`).
 * Kaggle's imagenet-object-localization-challenge: images and lists, extracted or in its archive. ``val`` is one folder
-  without classes. ``LOC_val_solution.csv`` says which class each image has, and so does the XML file that each has
-  under ``Annotations``; ``LOC_synset_mapping.txt`` has the names of the classes.
+  without classes. ``LOC_val_solution.csv`` says which class each image has; ``LOC_synset_mapping.txt`` has the names of
+  the classes.
 * Hugging Face's ILSVRC/imagenet-1k: Parquet shards, of which each row is an image and its label.
 """
 
@@ -18,7 +18,7 @@ import re
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchiveSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.recipe import Sidecar
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 META_BIN = "meta.bin"
@@ -140,37 +139,28 @@ def _parse_meta_bin(data: bytes) -> Meta:
 
 
 KAGGLE_ARCHIVE = "imagenet-object-localization-challenge.zip"
-_INNER = "imagenet_object_localization_patched2019.tar.gz"
-"""The inner archive of older downloads, with the images and XML files but without the lists."""
-
 KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
-_ANNOTATIONS = "ILSVRC/Annotations/CLS-LOC/val/"
 SOLUTION = "LOC_val_solution.csv"
 _SYNSETS = "LOC_synset_mapping.txt"
 
 _TOP = "ILSVRC/"
 _WNID = re.compile(r"n[0-9]{8}")
-_NAME = re.compile(rb"<name>\s*(n[0-9]{8})\s*</name>")
 
 
-def kaggle_archive(root: Path) -> Source | None:
-    """Find an archive under `root`."""
-    return next((ArchiveSource(root / name) for name in (_INNER, KAGGLE_ARCHIVE) if (root / name).is_file()), None)
+def kaggle_files(part: str) -> Sequence[str]:
+    """Name the lists that a part needs."""
+    return (_SYNSETS, SOLUTION) if part == "val" else (_SYNSETS,)
 
 
 def kaggle_lists(root: Path, part: str) -> TreeSource | None:
-    """Find the lists that a part needs under `root`; XML files only if the list of solutions is not there."""
-    names = [_SYNSETS] if (root / _SYNSETS).is_file() else []
-    if part == "val" and (root / SOLUTION).is_file():
-        names.append(SOLUTION)
-    elif part == "val" and (root / _ANNOTATIONS).is_dir():
-        names += sorted(_ANNOTATIONS + name for name in os.listdir(root / _ANNOTATIONS) if name.endswith(".xml"))
+    """Find these lists under `root`."""
+    names = [name for name in kaggle_files(part) if (root / name).is_file()]
     return TreeSource(root, names) if names else None
 
 
 def has_labels(lists: TreeSource | None) -> bool:
     """Whether lists say which class a validation image has."""
-    return lists is not None and any(name != _SYNSETS for name in lists.names or ())
+    return lists is not None and SOLUTION in (lists.names or ())
 
 
 def kaggle_image_name(name: str, part: str) -> str:
@@ -179,39 +169,14 @@ def kaggle_image_name(name: str, part: str) -> str:
     return name.removeprefix(start) if name.startswith(start) or not name.startswith(_TOP) else ""
 
 
-def kaggle_list(member: Member, part: str) -> Sidecar | None:
-    """Reduce a list to the part that the recipe needs; None for other members.
-
-    Raises:
-        SourceError: The member is an inner archive.
-    """
-    if member.name == _INNER:
-        raise SourceError(
-            f"ImageNet: in {KAGGLE_ARCHIVE} the images are in another archive, {_INNER}. Unzip {KAGGLE_ARCHIVE}, "
-            "leave the other archive as it is, and run the same again."
-        )
-    if member.name == _SYNSETS or (member.name == SOLUTION and part == "val"):
-        return Sidecar(member.name, member.read())
-    if part == "val" and member.name.startswith(_ANNOTATIONS) and member.name.endswith(".xml"):
-        found = _NAME.search(member.read())  # all objects of an image are of its class
-        return Sidecar(member.name, found[1]) if found else None
-    return None
-
-
 def kaggle_val_wnids(sidecars: Mapping[str, bytes]) -> dict[str, str]:
     """Return the WNID of each validation image, by its file's name without the ending.
 
     Raises:
         SourceError: The list of solutions is broken.
     """
-    if SOLUTION not in sidecars:
-        return {
-            name.removeprefix(_ANNOTATIONS).removesuffix(".xml"): data.decode()
-            for name, data in sidecars.items()
-            if name.startswith(_ANNOTATIONS)
-        }
     found = {}
-    rows = csv.reader(io.StringIO(sidecars[SOLUTION].decode("utf-8", "replace")))
+    rows = csv.reader(io.StringIO(sidecars.get(SOLUTION, b"").decode("utf-8", "replace")))
     for number, row in enumerate(rows, 1):
         wnid = row[1].partition(" ")[0] if len(row) == 2 else ""
         if _WNID.fullmatch(wnid):

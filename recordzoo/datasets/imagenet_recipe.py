@@ -92,7 +92,8 @@ class ImageNet(DeclaredRecipe):
         archive = root / self.raw_files[0].name
         if archive.is_file() and is_labelled:
             return NestedTarSource(archive) if self.part == "train" else ArchiveSource(archive)
-        return forms.kaggle_archive(root)
+        archive = root / forms.KAGGLE_ARCHIVE
+        return ArchiveSource(archive) if archive.is_file() else None
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -120,10 +121,8 @@ class ImageNet(DeclaredRecipe):
             for name, data in forms.parquet_images(member):
                 yield Blob("image", name, data)
             return
-        if member.name in forms.SIDECARS:
+        if member.name in (*forms.SIDECARS, *forms.kaggle_files(self.part)):
             yield Sidecar(member.name, member.read())
-        elif (found := forms.kaggle_list(member, self.part)) is not None:
-            yield found
         name = forms.kaggle_image_name(member.name, self.part)
         if is_image(name) and not is_apple_double(name) and ("/" in name or self.part == "val"):
             yield Blob("image", name, member.read())

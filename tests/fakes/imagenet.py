@@ -22,7 +22,6 @@ TRAIN_ARCHIVE = "ILSVRC2012_img_train.tar"
 VAL_ARCHIVE = "ILSVRC2012_img_val.tar"
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 KAGGLE_ARCHIVE = "imagenet-object-localization-challenge.zip"
-KAGGLE_INNER = "imagenet_object_localization_patched2019.tar.gz"
 KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC/"
 KAGGLE_NOTES = "ILSVRC/Annotations/CLS-LOC/"
 
