@@ -4,8 +4,7 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -58,55 +57,20 @@ _SOURCES = {
 }
 
 
-def look_ahead(wanted: Sequence[Target], options: "Options") -> list[tuple[Target, "Outlook"]]:
-    """Predict what `prepare` would do for each record set.
+def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
+    """Print what `prepare` would do, and do nothing.
 
     Raises:
         FolderError: A tree has no classes.
+        OtherSourceError: An existing record set is not what was asked for.
     """
+    from recordzoo.own.making import check_made
     from recordzoo.preparing.preparation import Preparation
 
     outlooks = []
     for target in wanted:
         with explained(target):
             outlooks.append((target, Preparation(target.recipe(), target.root, options).outlook()))
-    return outlooks
-
-
-def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
-    """Check that all record sets will fit, one after another.
-
-    A set that another process prepares, or whose preparation was interrupted, is not counted: its own preparation
-    checks the room. Nor is a set whose size is not known.
-
-    Raises:
-        DiskSpaceError: They will not.
-    """
-    from recordzoo.base.files import volume
-    from recordzoo.preparing.publish import build_path, check_space
-
-    kept: dict[int, int] = defaultdict(int)
-    for outlook in outlooks:
-        target = outlook.preparation.target
-        needed, records = outlook.needed_bytes, outlook.records_bytes
-        if outlook.state not in ("convert", "download") or needed is None or records is None:
-            continue
-        if build_path(target).exists():
-            continue
-        folder = target.parent
-        check_space(folder, kept[volume(folder)] + needed)
-        kept[volume(folder)] += records if discard_raw else needed
-
-
-def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
-    """Print what `prepare` would do, and do nothing.
-
-    Raises:
-        OtherSourceError: An existing record set is not what was asked for.
-    """
-    from recordzoo.own.making import check_made
-
-    outlooks = look_ahead(wanted, options)
     for target, outlook in outlooks:
         if outlook.state == "ready":
             check_made(target, outlook.preparation.target, was_ready=True, full=True)
@@ -388,18 +352,14 @@ def prepare(
 
 
 def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
-    """Prepare one after another, even if some fail; then raise the first error.
-
-    If a dataset has several parts, only parts are prepared whose files are there or may be downloaded.
-    """
+    """Prepare one after another, even if some fail; then raise the first error."""
     cluster: Any = contextlib.nullcontext()  # Any: of None, or of an executor
     if dask is not None:
         from recordzoo.preparing.workers import dask_executor
 
         cluster = dask_executor(dask)
     with cluster as executor:  # connected before anything is downloaded
-        blocked = _blocked_parts(wanted, options) if len(wanted) > 1 else {}
-        done, failed = _prepare_each(wanted, blocked, dataclasses.replace(options, executor=executor))
+        done, failed = _prepare_each(wanted, dataclasses.replace(options, executor=executor))
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
@@ -460,14 +420,11 @@ def _refuse_shards(paths: Sequence[Path]) -> None:
 
 
 # Any: JSON.
-def _prepare_each(
-    wanted: Sequence[Target], blocked: Mapping[str, RecordZooError], options: "Options"
-) -> tuple[list[dict[str, Any]], dict[str, Exception]]:
+def _prepare_each(wanted: Sequence[Target], options: "Options") -> tuple[list[dict[str, Any]], dict[str, Exception]]:
     """Prepare one after another; return what was made, and the errors by label."""
     done: list[dict[str, Any]] = []
-    failed: dict[str, Exception] = dict(blocked)
-    todo = [target for target in wanted if target.label not in blocked]
-    for number, target in enumerate(todo, 1):
+    failed: dict[str, Exception] = {}
+    for number, target in enumerate(wanted, 1):
         try:
             done.append(_prepare(target, options))
         except BrokenPipeError:
@@ -477,7 +434,7 @@ def _prepare_each(
                 raise
             close_bars()
             failed[target.label] = err
-            rest = ", ".join(each.label for each in todo[number:])
+            rest = ", ".join(each.label for each in wanted[number:])
             reason = needs(err) if isinstance(err, TermsError) else str(err).partition("\n")[0].rstrip(".")
             printed.say(
                 f"{target.label}: failed: {clean(reason or type(err).__name__)}."
@@ -494,28 +451,6 @@ def _say_splits(wanted: Sequence[Target]) -> None:
             f"{tree} has splits and no classes ({names}): each is a record set of its own. For one record set with "
             f"these as its classes, run: {command('prepare', tree, '--from', 'classes')}"
         )
-
-
-def _blocked_parts(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
-    """Check the room for all record sets; return, by label, why parts of whole datasets cannot be prepared.
-
-    Where nothing can be prepared, or a part itself was named, the result is empty: its preparation raises the error.
-    """
-    outlooks = look_ahead(wanted, options)
-    blocked: dict[str, RecordZooError] = {
-        target.label: outlook.obstacle for target, outlook in outlooks if outlook.obstacle and not target.is_named
-    }
-    possible = [outlook for _, outlook in outlooks if outlook.obstacle is None]
-    check_room(possible, discard_raw=options.discard_raw)
-    if not possible:
-        return {}
-    going_on = ", ".join(target.label for target in wanted if target.label not in blocked)
-    for label, err in blocked.items():
-        printed.say(
-            f"{label}: cannot be prepared: {needs(err)} "
-            f"({err.details.get('path')} is not there). Going on with {going_on}."
-        )
-    return blocked
 
 
 def _read_fields(words: Sequence[str]) -> dict[str, str]:

@@ -108,7 +108,6 @@ class Target:
         kind: What `root` is; of a record set, variants are made.
         entry: Its dataset; None if it is a path.
         part: Its part.
-        is_named: This record set itself was asked for, not a dataset of which it is one.
         split_of: The tree whose split it is, if it is one.
         settings: The arguments of its recipe, if it is a path.
     """
@@ -118,7 +117,6 @@ class Target:
     kind: Kind = "dataset"
     entry: Entry | None = None
     part: str = ""
-    is_named: bool = True
     split_of: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
 
@@ -271,8 +269,7 @@ def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
             known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
             raise no_split(name, split, known)
         parts = list(dict.fromkeys(holders))
-    is_named = part is not None or split is not None
-    targets = [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
+    targets = [Target(entry.label(p), root, "dataset", entry, p) for p in parts]
     if Path(name).is_dir() and root.resolve() == Path.cwd() and not any(map(_has_begun, targets)):
         raise ArgumentError(
             f"{name} is a dataset, and there is a folder {name} here that holds none of its raw files. For the folder, "
