@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -133,9 +133,6 @@ class _LineHandler(logging.Handler):
             say(text)
 
 
-_OWN_FILES = ("complete_bash", "complete_zsh")
-"""Shells that complete paths themselves if we offer nothing: they quote, and add no space after a directory."""
-
 _SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kmgt]?)(?P<kind>i?b)?", re.IGNORECASE)
 
 
@@ -156,31 +153,12 @@ def parse_bytes(option: str, text: str) -> int:
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Complete the names of datasets and their parts, and the paths of directories and lists."""
+    """Complete the names of datasets and their parts; a shell completes paths itself where nothing is offered."""
     from recordzoo import catalogue
 
     entries = [catalogue.entry(name) for name in catalogue.names()]
     known = [*(e.name for e in entries), *(e.label(p.name) for e in entries for p in e.parts if p.name)]
-    names = [name for name in known if name.startswith(incomplete)]
-    return [*names, *_paths(incomplete)] if names else complete_path(incomplete)
-
-
-def complete_path(incomplete: str) -> list[str]:
-    """Complete the paths of directories and files."""
-    return [] if os.environ.get("_RECORDZOO_COMPLETE") in _OWN_FILES else list(_paths(incomplete))
-
-
-def _paths(incomplete: str) -> Iterator[str]:
-    """Yield the paths with this beginning; a directory ends with a separator."""
-    folder, start = os.path.split(incomplete)
-    try:
-        with os.scandir(os.path.expanduser(folder) or ".") as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in found:
-        if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
-            yield os.path.join(folder, entry.name, *([""] if entry.is_dir() else []))
+    return [name for name in known if name.startswith(incomplete)]
 
 
 # Any: typer's own class; so, too, below.
@@ -196,7 +174,7 @@ def flag(name: str, help: str, *names: str) -> Any:
 
 def path_option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     """Return an option that is, or begins with, a path."""
-    return option(metavar, help, *names, autocompletion=complete_path, callback=_at_home, **more)
+    return option(metavar, help, *names, callback=_at_home, **more)
 
 
 def directory_option(help: str, *names: str, **more: Any) -> Any:
@@ -206,7 +184,7 @@ def directory_option(help: str, *names: str, **more: Any) -> Any:
 
 def path_argument(metavar: str, help: str, **more: Any) -> Any:
     """Return an argument that is a path."""
-    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_path, callback=_at_home, **more)
+    return typer.Argument(metavar=metavar, help=help, callback=_at_home, **more)
 
 
 def data_argument(metavar: str, help: str) -> Any:
