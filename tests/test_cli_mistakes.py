@@ -76,7 +76,7 @@ MISTAKES = [
     ("list --max-size big", 2, "--max-size 'big' is no size"),
     ("show photos --number 1001", 2, "1000"),
     ("show photos --output sheet.jpg", 2, "--output sheet.jpg does not end with .png"),
-    ("bench photos --transform own.py:squash", 2, "--transform own.py:squash: there is no 'squash' in own.py."),
+    ("bench photos --transform own.py:squash", 2, "module 'own' has no attribute 'squash'"),
     # raw data
     ("prepare empty/", 3, "empty has no class folders, no images, and no files of a known format."),
     *((f"prepare classes {each}", 3, "There are no images in classes") for each in ("--from flat", "--allow-empty")),
