@@ -157,18 +157,6 @@ class Foreign(ABC):
             SourceError: The piece is damaged or has unsupported content; the message gives the location.
         """
 
-    def sizes(self) -> Sequence[int]:
-        """Return the sizes in bytes of the parts that shards may consist of: the pieces, or smaller ones."""
-        return [piece.size_bytes for piece in self.pieces]
-
-    def cut(self, start: int, stop: int) -> Sequence[Piece]:
-        """Return consecutive parts, as `sizes` counts them, as pieces."""
-        return self.pieces[start:stop]
-
-    def first(self) -> list[tuple[Piece, Sample]]:
-        """Return some samples, each with its piece, to determine the fields."""
-        return list(first_of(self.pieces, self.read))
-
     def identity(self) -> str:
         """Return a digest that identifies the dataset: names and sizes; no times, so that copies are equal."""
         digest = hashlib.sha256(self.format.encode())
@@ -324,7 +312,7 @@ class ForeignSource(SizedSource):
 
     @override
     def member_sizes(self) -> Sequence[int]:
-        return self.foreign.sizes()
+        return [piece.size_bytes for piece in self.foreign.pieces]
 
     @override
     def fingerprint(self) -> str:
@@ -332,7 +320,7 @@ class ForeignSource(SizedSource):
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        pieces = tuple(self.foreign.cut(start, stop))
+        pieces = self.foreign.pieces[start:stop]
         table = self.foreign.files(pieces)
         return unit_of(start, pieces, table.stamp(0, len(table)))
 

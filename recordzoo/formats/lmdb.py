@@ -50,6 +50,7 @@ _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _PART = re.compile(r"db(0|[1-9]\d{0,5})")
 _ENDINGS = (".lmdb", ".mdb")
 _OTHERS_NAMED = 10
+_FEWEST_PIECES = 16
 
 
 def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign | None:
@@ -163,12 +164,11 @@ class LMDB(Foreign):
         super().__init__(location, fields)
         self.check_fields(("image", "target"))
         self.format, self._files, self._layout, self._kind = layout.name if layout else "", files, layout, ""
-        self._parts: Sequence[LmdbPart] = ()
         self._image, self._target = (fields.get(key, key) for key in ("image", "target"))
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_parts": ()}  # a worker gets its records with its pieces
+        return {**self.__dict__, "pieces": ()}  # a worker gets its own with its unit
 
     @override
     def identity(self) -> str:
@@ -183,7 +183,7 @@ class LMDB(Foreign):
     @override
     def open(self) -> None:
         """List the databases' records, and detect their layout."""
-        parts: list[LmdbPart] = []
+        pieces: list[Records] = []
         for folder, file in self._files.items():
             with Database(file) as database:
                 for name, tree in _trees(database).items():
@@ -193,13 +193,12 @@ class LMDB(Foreign):
                         entries, labels = ordered(database, entries, self._layout)
                     full = "/".join(filter(None, (folder, name)))
                     place = f"{file}, {name}" if name else str(file)
-                    parts.append(LmdbPart(full, place, file, database.status, entries, labels))
-        self.pieces = [Piece(part.name, sum(e.length for e in part.entries), (part.file,)) for part in parts]
-        self._parts = parts
-        if not any(self.sizes()):
+                    pieces += _cut(LmdbPart(full, place, file, database.status, entries, labels))
+        self.pieces = pieces
+        if not any(piece.size_bytes for piece in pieces):
             raise fault(self.location, " is empty: there is no record in it.")
         self.format = cast(Layout, self._layout).name
-        _, _, first = next(self._values(self.cut(0, 1)[0]))
+        _, _, first = next(self._values(pieces[0]))
         self._kind = first.kind
         is_text = isinstance(first.label, str)
         self.kinds = {
@@ -207,29 +206,6 @@ class LMDB(Foreign):
             self._target: "json" if is_text else "array",
         }
         self.specs = {self._target: FieldSpec(FieldKind.TEXT)} if is_text else {}
-
-    @override
-    def sizes(self) -> Sequence[int]:
-        return [entry.length for part in self._parts for entry in part.entries]
-
-    @override
-    def cut(self, start: int, stop: int) -> Sequence[Piece]:
-        found: list[Piece] = []
-        before = 0
-        for part in self._parts:
-            low, high = max(start - before, 0), min(stop - before, len(part.entries))
-            for first in range(low, high, PIECE_SAMPLES):
-                places = slice(first, min(first + PIECE_SAMPLES, high))
-                some = dataclasses.replace(part, entries=part.entries[places], labels=part.labels[places])
-                size_bytes = sum(entry.length for entry in some.entries)
-                found.append(Records(f"{part.name or 'all'}[{first}]", size_bytes, (part.file,), part=some))
-            before += len(part.entries)
-        return found
-
-    @override
-    def first(self) -> list[tuple[Piece, Sample]]:
-        (piece,) = self.cut(0, 1)
-        return [(piece, next(self.read(piece)))]
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -255,6 +231,17 @@ class LMDB(Foreign):
             except ForeignValueError as err:
                 raise SourceError(f"{where}: {err}.", path=str(piece.files[0])) from err
             yield from ((f"{name}{ending}", where, single) for ending, single in found)
+
+
+def _cut(part: LmdbPart) -> Iterator[Records]:
+    """Cut the records of a database into pieces."""
+    count = len(part.entries)
+    step = min(PIECE_SAMPLES, count // _FEWEST_PIECES or 1)
+    for first in range(0, count, step):
+        places = slice(first, first + step)
+        some = dataclasses.replace(part, entries=part.entries[places], labels=part.labels[places])
+        size_bytes = sum(entry.length for entry in some.entries)
+        yield Records(f"{part.name or 'all'}[{first}]", size_bytes, (part.file,), part=some)
 
 
 def _text(label: bytes) -> str:

@@ -22,7 +22,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SampleError, SourceError
 from recordzoo.formats import NAMES, find_foreign
-from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
+from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, first_of, without_braces
 from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
 from recordzoo.own.values import as_array, at_position, check_class_names, describe
@@ -456,8 +456,8 @@ def _unknown_format(location: str) -> NotPreparedError:
 
 
 def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
-    """Find the fields from some samples; see `Foreign.first`."""
-    first = foreign.first()
+    """Find the fields from some samples."""
+    first = list(first_of(foreign.pieces, foreign.read))
     if not first:
         raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
