@@ -153,7 +153,7 @@ def test_ids_of_several_types_keep_their_order(server: Mongo) -> None:
     assert [sample.values["id"] for sample in samples] == expected
     images = {str(each): image for each, (image, _) in zip(ids, SAMPLES, strict=True)}
     assert [sample.values["image"] for sample in samples] == [images[str(each)] for each in expected]
-    assert len(foreign.pieces) == 20
+    assert len(foreign.pieces) == 16
 
 
 @pytest.mark.slow

@@ -50,13 +50,11 @@ CLASSES_NAME = "classes.json"
 MAX_FIELDS = 1024
 """Maximum number of keys of a dataset."""
 
-PIECE_SAMPLES = 256
-"""Maximum number of samples in a piece: the number that share a file of numbers during the conversion."""
-
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
 _LONGEST = 64
 _MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
+_PIECE_BYTES, _FEWEST_PIECES = 16 << 20, 16
 
 
 _T = TypeVar("_T")
@@ -277,6 +275,12 @@ def first_of(
     """Read samples to determine the fields: at most `most` of the first piece, and `elsewhere` of some others."""
     for number, piece in enumerate(pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]):
         yield from ((piece, each) for each in itertools.islice(read(piece), elsewhere if number else most))
+
+
+def even_ranges(start: int, stop: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut a range of samples of so many bytes into ranges for pieces of about 16 MiB, or smaller: at least 16."""
+    count = min(stop - start, max(_FEWEST_PIECES, size_bytes // _PIECE_BYTES))
+    return itertools.pairwise(start + (stop - start) * number // max(1, count) for number in range(count + 1))
 
 
 def classes_beside(location: str) -> list[str] | None:

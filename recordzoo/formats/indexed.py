@@ -19,7 +19,7 @@ from typing_extensions import override
 from recordzoo.base.files import read_small
 from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import MAX_FIELDS, Foreign, Piece, Sample, fault, first_bytes, image_ending
+from recordzoo.formats.base import MAX_FIELDS, Foreign, Piece, Sample, even_ranges, fault, first_bytes, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.arrays import map_file
 
@@ -31,8 +31,6 @@ _OFFSETS = ("offset", "start", "begin", "position", "pos")
 _LENGTHS = ("length", "size", "nbytes", "num_bytes", "len", "bytes")
 _IN_ORDER = ("offset", "length", "label")
 _CONTENT = "data"  # the key of the images, unless a column has this name
-_PIECE_BYTES = 16 << 20
-_FEWEST_PIECES = 16
 _LOOKED_AT = 8
 _MAX_INDEX_BYTES = 4 << 30
 
@@ -78,7 +76,10 @@ class IndexedFile(Foreign):
         given = {self._content: list(values), **{key: column[:_LOOKED_AT] for key, column in columns.items()}}
         self._fields = self.name_columns(given)
         self._columns = columns
-        self.pieces = list(self._cut((path, index)))
+        self.pieces = [
+            Piece(f"{path.stem}-{start}", int(self._lengths[start:stop].sum()), (path, index), start, stop)
+            for start, stop in even_ranges(0, len(self._lengths), int(self._lengths.sum()))
+        ]
 
     @override
     def identity(self) -> str:
@@ -106,15 +107,6 @@ class IndexedFile(Foreign):
                     yield data
         except OSError as err:
             raise fault(self._path, f" cannot be read ({err}).") from err
-
-    def _cut(self, files: tuple[Path, ...]) -> Iterator[Piece]:
-        ends = np.cumsum(self._lengths)
-        count = min(len(ends), max(_FEWEST_PIECES, int(ends[-1]) // _PIECE_BYTES))
-        cuts = [*np.searchsorted(ends, ends[-1] * np.arange(count) // count).tolist(), len(ends)]
-        for start, stop in itertools.pairwise(cuts):
-            if start < stop:
-                size_bytes = int(self._lengths[start:stop].sum())
-                yield Piece(f"{self._path.stem}-{start}", size_bytes, files, start, stop)
 
 
 def _may_be_index(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing_extensions import override
 from recordzoo.base.files import read_text
 from recordzoo.base.settings import is_installed, need
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault, first_bytes
+from recordzoo.formats.base import Foreign, Piece, Sample, even_ranges, fault, first_bytes
 from recordzoo.formats.lmdb_values import (
     DATA_FILE,
     INSTRUCTIONS,
@@ -50,7 +50,6 @@ _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _PART = re.compile(r"db(0|[1-9]\d{0,5})")
 _ENDINGS = (".lmdb", ".mdb")
 _OTHERS_NAMED = 10
-_FEWEST_PIECES = 16
 
 
 def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign | None:
@@ -235,11 +234,8 @@ class LMDB(Foreign):
 
 def _cut(part: LmdbPart) -> Iterator[Records]:
     """Cut the records of a database into pieces."""
-    count = len(part.entries)
-    step = min(PIECE_SAMPLES, count // _FEWEST_PIECES or 1)
-    for first in range(0, count, step):
-        places = slice(first, first + step)
-        some = dataclasses.replace(part, entries=part.entries[places], labels=part.labels[places])
+    for first, stop in even_ranges(0, len(part.entries), sum(entry.length for entry in part.entries)):
+        some = dataclasses.replace(part, entries=part.entries[first:stop], labels=part.labels[first:stop])
         size_bytes = sum(entry.length for entry in some.entries)
         yield Records(f"{part.name or 'all'}[{first}]", size_bytes, (part.file,), part=some)
 

@@ -19,7 +19,7 @@ from recordzoo.base.files import read_text
 from recordzoo.base.settings import need
 from recordzoo.base.text import name_first, public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending, plain
+from recordzoo.formats.base import Foreign, Piece, Sample, even_ranges, fault, image_ending, plain
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _SCHEMES = ("mongodb://", "mongodb+srv://")
 _ORDER = [("_id", 1)]
 _FIRST = 8
 _LOOKED_AT = 16
-_PIECE_BYTES, _PIECE_IDS = 16 << 20, 100_000
-_FEWEST_PIECES = 16
+_LEAST_BYTES = 160  # as which each document counts, so that one query has at most 100,000 ids
 _FILES = ".files"  # the collection of GridFS with a document for each file
 _CONTENT = "content"  # the key of a GridFS file's bytes in a sample
 _NAMES = ("img_name", "filename", "file_name", "name", "path")
@@ -83,13 +82,10 @@ class MongoCollection(Foreign):
 
     def _cut(self) -> None:
         """Cut the `_id`s into pieces."""
-        most = min(_PIECE_IDS, max(1, _PIECE_BYTES // self._size_bytes))
-        count = len(self._ids)
-        per_piece = min(most, count // _FEWEST_PIECES or most)
+        ranges = even_ranges(0, len(self._ids), len(self._ids) * self._size_bytes)
         self.pieces = [
             Piece(f"{self._place.collection}-{number:06d}", self._size_bytes * (stop - start), (), start, stop)
-            for number, start in enumerate(range(0, count, per_piece))
-            for stop in [min(start + per_piece, count)]
+            for number, (start, stop) in enumerate(ranges)
         ]
 
     @override
@@ -300,7 +296,7 @@ def _size_bytes(first: Sequence[_Document], *, is_gridfs: bool) -> int:
 
     sizes = [each.get("length") if is_gridfs else len(bson.encode(each)) for each in first]
     known = [size for size in sizes if isinstance(size, int) and 0 < size <= MAX_MEMBER_BYTES]
-    return sum(known) // len(known) if known else 1
+    return max(_LEAST_BYTES, sum(known) // len(known)) if known else _LEAST_BYTES
 
 
 def _value(value: Any) -> Any:

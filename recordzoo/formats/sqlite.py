@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_bytes, holds_images, image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, even_ranges, fault, first_bytes, holds_images, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"
@@ -30,8 +30,6 @@ _ROWIDS = ("rowid", "_rowid_", "oid")
 _VIRTUAL_COLUMN = 2  # table_xinfo's `hidden`: it is computed by an expression of the file's
 _LOCK_S = 10.0
 _NEAR = 10_000
-_PIECE_BYTES = 16 << 20
-_FEWEST_PIECES = 16
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
 
 
@@ -140,11 +138,9 @@ class SQLiteTable(Foreign):
     def _cut(self, first: int, last: int) -> Iterator[Piece]:
         """Cut the rowids into even ranges: ranges with equal numbers of rows would need a scan of all pages."""
         size_bytes = self._path.stat().st_size
-        span = max(1, last - first + 1)
-        count = min(span, max(_FEWEST_PIECES, size_bytes // _PIECE_BYTES))
-        for number in range(count):
-            start, stop = first + span * number // count, first + span * (number + 1) // count - 1
-            yield Piece(f"{self.table}-{start}", size_bytes // count, (self._path,), start, stop)
+        ranges = list(even_ranges(first, last + 1, size_bytes))
+        for start, stop in ranges:
+            yield Piece(f"{self.table}-{start}", size_bytes // len(ranges), (self._path,), start, stop - 1)
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, within: str | None) -> int:
