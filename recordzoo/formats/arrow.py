@@ -83,12 +83,10 @@ class TableParts:
     Attributes:
         schema: A `pyarrow.Schema`.
         parts: All rows, in their order.
-        without_paths: Columns of files (bytes and path) that have no paths.
     """
 
     schema: Any  # pyarrow has no types
     parts: list[ArrowPart] = field(default_factory=list)
-    without_paths: set[str] = field(default_factory=set)
 
     def add(self, part: ArrowPart) -> None:
         """Add rows, to the last part while that is small."""
@@ -175,15 +173,12 @@ def _parquet_parts(path: Path) -> TableParts:
     with parquet.ParquetFile(path) as table:
         found, metadata = TableParts(_checked(path, table.schema_arrow)), table.metadata
         first_row = 0
-        without = set(table.schema_arrow.names)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             if group.num_rows < 0:
                 raise fault(path, f": row group {number} has {group.num_rows} rows.")
-            without -= {name for name in without if _may_have_paths(group, name)}
             found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
             first_row += group.num_rows
-        found.without_paths = without
     return found
 
 
@@ -192,16 +187,6 @@ def _checked(path: Path, schema: Any) -> Any:
     if len(schema.names) > MAX_FIELDS:
         raise fault(path, f" has {len(schema.names):,} columns; {MAX_FIELDS:,} are the most.")
     return schema
-
-
-def _may_have_paths(group: Any, name: str) -> bool:
-    """Whether a row group may have paths of a column of files: its statistics do not say that all are null."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == f"{name}.path":
-            known = column.statistics
-            return known is None or not known.has_null_count or known.null_count < column.num_values
-    return False
 
 
 def _parquet_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
@@ -222,7 +207,6 @@ def _arrow_parts(path: Path) -> TableParts:
             return TableParts(_checked(path, reader.schema), [ArrowPart(0, size, 0, count)])
     with pyarrow.memory_map(str(path)) as file:
         found = TableParts(_checked(path, pyarrow.ipc.read_schema(file)))
-        found.without_paths = set(found.schema.names)
         begin, first_row = file.tell(), 0
         for message in _messages(file):
             if message.type != "record batch":
@@ -230,7 +214,6 @@ def _arrow_parts(path: Path) -> TableParts:
             batch = pyarrow.ipc.read_record_batch(message, found.schema)
             if batch.num_rows > _MAX_ROWS:
                 raise fault(path, f", byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged.")
-            found.without_paths -= {n for n in found.without_paths if _has_paths(batch.column(n))}
             found.add(ArrowPart(first_row, file.tell() - begin, begin, file.tell()))
             begin, first_row = file.tell(), first_row + batch.num_rows
         file.seek(begin)
@@ -245,17 +228,6 @@ def _messages(file: Any) -> Iterator[Any]:
     with contextlib.suppress(EOFError):
         while True:
             yield pyarrow.ipc.read_message(file)
-
-
-def _has_paths(array: Any) -> bool:
-    """Whether a column of files has the path of one."""
-    while hasattr(array, "storage"):
-        array = array.storage
-    kind = array.type
-    if not hasattr(kind, "get_field_index") or (place := kind.get_field_index("path")) < 0:
-        return False
-    paths = array.field(place)
-    return bool(paths.null_count < len(paths))
 
 
 def storage(kind: Any) -> Any:

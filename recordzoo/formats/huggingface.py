@@ -254,7 +254,6 @@ class HuggingFace(Foreign):
     def open(self) -> None:
         folder = self._place.bring([file.name for file in self._files]) if isinstance(self._place, Hub) else self._place
         pieces: list[Piece] = []
-        without_paths: set[str] | None = None
         names: list[str] = []
         schema: Any = None  # pyarrow's
         paths = [folder / file.name for file in self._files]
@@ -269,7 +268,6 @@ class HuggingFace(Foreign):
                     f" has the columns {', '.join(found.schema.names)}; {folder / self._files[0].name} has "
                     f"{', '.join(names)}. If these are two datasets, name one of them.",
                 )
-            without_paths = found.without_paths if without_paths is None else without_paths & found.without_paths
             for number, part in enumerate(found.parts):
                 name = f"{file.stem}:{number}"
                 pieces.append(Piece(name, part.size_bytes, (path,), part.start, part.stop, file.split))
@@ -278,7 +276,7 @@ class HuggingFace(Foreign):
         self.check_fields(names)
         features = _features(schema, folder / self._files[0].name)
         try:
-            self._columns = self._name_columns(schema, features, without_paths or set())
+            self._columns = self._name_columns(schema, features)
         except UnicodeDecodeError as err:  # of a column within a column
             raise SourceError(f"{paths[0]} is damaged: the name of a column is no text.", path=str(paths[0])) from err
         self.kinds = {column.name: column.kind for column in self._columns if column.kind}
@@ -286,7 +284,7 @@ class HuggingFace(Foreign):
         self._keep_names(features)
 
     # Any: pyarrow's schema, features as JSON has them.
-    def _name_columns(self, schema: Any, features: Mapping[str, Any], without_paths: set[str]) -> list[Column]:
+    def _name_columns(self, schema: Any, features: Mapping[str, Any]) -> list[Column]:
         """Return the field of each column, the image first."""
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
@@ -300,7 +298,7 @@ class HuggingFace(Foreign):
             key, name = column.name, self.field(column.name, usual)
             is_file, is_image = key in files, key in images
             kind = "image" if is_image or name == "image" else "bytes" if is_file else stored_as(column.type)
-            paths = f"{name}_path" if is_file and key not in without_paths else ""
+            paths = f"{name}_path" if is_file else ""
             if shape := shape_of(features.get(key, {})):
                 kind = "raw" if None in shape else ""
             found.append(Column(key, name, is_file, paths, kind, shape, key in classes))
