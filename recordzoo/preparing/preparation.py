@@ -31,10 +31,9 @@ from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publishing, tidy
-from recordzoo.preparing.raw import Archives, RawData, files_bytes
+from recordzoo.preparing.raw import Archives, RawData, files_bytes, near
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
-from recordzoo.raw.near import near
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, SetKind, manifest_digest
