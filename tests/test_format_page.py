@@ -201,9 +201,10 @@ def test_every_key_of_the_manifest_is_on_the_page() -> None:
     section = PAGE.partition("\n## The manifest\n")[2].partition("\n## ")[0]
     example = json.loads(
         manifest.Manifest(
-            SetKind.ZOO, "x", "", "original", 0, {"b": manifest.BlobSpec("raw")},
-            {"a": manifest.ArraySpec("", (0,), 0, 0, "")}, {}, (manifest.ShardSpec("", 0, 0, 0, 0, ""),),
-            {"b": FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY, True)}, raw_files=(manifest.RawFile("", 0, None),),
+            kind=SetKind.ZOO, dataset="x", part="", variant="original", blobs={"b": manifest.BlobSpec("raw")},
+            arrays={"a": manifest.ArraySpec("", (0,), 0, 0, "")}, shards=(manifest.ShardSpec("", 0, 0, 0, 0, ""),),
+            fields={"b": FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY, True)},
+            raw_files=(manifest.RawFile("", 0, None),),
         ).to_bytes()
     )  # fmt: skip
     tables = [example, *(example[key][name] for key, name in {"blobs": "b", "arrays": "a", "fields": "b"}.items())]

@@ -21,12 +21,12 @@ from recordzoo.records.verify import verify
 from recordzoo.records.writer import write_set
 from tests.fakes.records import (
     edit_manifest,
+    fake_manifest,
     flip_byte,
     many_missing,
     place_of,
     some_names,
     some_values,
-    without_records,
     write_records,
 )
 
@@ -254,12 +254,12 @@ class TestManifest:
 
     def test_nothing_that_the_format_refuses_is_written(self, tmp_path: Path) -> None:
         with pytest.raises(ManifestError, match="Not A Name"):
-            write_set(tmp_path, without_records(dataset="Not A Name"))
+            write_set(tmp_path, fake_manifest(dataset="Not A Name"), [], {})
         assert not is_record_set(tmp_path)
 
     def test_leftovers_are_removed_and_extras_kept(self, tmp_path: Path) -> None:
         (tmp_path / "leftover.npy").touch()
-        write_set(tmp_path, without_records(extras={"tree.json": b"{}"}))
+        write_set(tmp_path, fake_manifest(), [], {}, extras={"tree.json": b"{}"})
         files = ["manifest.json", "names.npy", "names_offsets.npy", "tree.json"]
         assert sorted(path.name for path in tmp_path.iterdir()) == files
         report = verify(tmp_path, full=True)

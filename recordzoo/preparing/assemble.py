@@ -23,8 +23,8 @@ from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, Unit
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.arrays import INDEX_DTYPE
-from recordzoo.records.manifest import NO_SHARD, RawFile, ShardSpec, shard_name
-from recordzoo.records.writer import SetContents, write_set
+from recordzoo.records.manifest import NO_SHARD, Manifest, RawFile, ShardSpec, shard_name
+from recordzoo.records.writer import write_set
 
 MOST_NAMED = 1000
 """Broken images listed by name in the manifest; further ones are only counted."""
@@ -276,38 +276,36 @@ def assemble(
     shaped = {name: dataclasses.replace(recipe.fields[name], shape=_one(each)) for name, each in table.shapes.items()}
     uneven = {f"{name}.shape": each.astype(np.uint32) for name, each in table.shapes.items() if _one(each) is None}
     finished.move_shards()
+    manifest = Manifest(
+        kind=recipe.kind,
+        dataset=recipe.dataset,
+        part=recipe.part,
+        variant=recipe.variant,
+        blobs={**recipe.fields, **shaped},
+        shards=tuple(shards),
+        fields=table.fields,
+        default_target=table.default_target,
+        source=source,
+        raw_files=tuple(raw_files),
+        bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
+        skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
+        metadata={
+            **metadata,
+            **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
+            **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
+        },
+    )
+    images = [name for name, spec in recipe.fields.items() if spec.encoding == "image"]
     digest = write_set(
         finished.set,
-        SetContents(
-            kind=recipe.kind,
-            dataset=recipe.dataset,
-            part=recipe.part,
-            variant=recipe.variant,
-            blobs={**recipe.fields, **shaped},
-            indices={name: _index(rows[name], order) for name, order in slots.items()},
-            marks={
-                name: _marks(rows[name], slots[name])
-                for name, spec in recipe.fields.items()
-                if spec.encoding == "image"
-            },
-            names=table.names,
-            shards=shards,
-            arrays={**table.arrays, **uneven},
-            splits={name: np.asarray(positions, np.int64) for name, positions in table.splits.items()},
-            classes=table.classes,
-            fields=table.fields,
-            default_target=table.default_target,
-            source=source,
-            raw_files=raw_files,
-            bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
-            skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
-            metadata={
-                **metadata,
-                **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
-                **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
-            },
-            extras={**recipe.extras(), **(extras or {})},
-        ),
+        manifest,
+        table.names,
+        {name: _index(rows[name], order) for name, order in slots.items()},
+        arrays={**table.arrays, **uneven},
+        splits={name: np.asarray(positions, np.int64) for name, positions in table.splits.items()},
+        classes=table.classes,
+        marks={name: _marks(rows[name], slots[name]) for name in images},
+        extras={**recipe.extras(), **(extras or {})},
     )
     _warn_of_broken(end)
     return digest

@@ -181,7 +181,7 @@ class RawFile:
     hash: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The description of a record set, without its shards.
 
@@ -209,10 +209,10 @@ class Manifest:
     dataset: str
     part: str
     variant: str
-    num_records: int
+    num_records: int = 0
     blobs: Mapping[str, BlobSpec]
-    arrays: Mapping[str, ArraySpec]
-    splits: Mapping[str, int]
+    arrays: Mapping[str, ArraySpec] = field(default_factory=dict)
+    splits: Mapping[str, int] = field(default_factory=dict)
     shards: tuple[ShardSpec, ...]
     fields: Mapping[str, FieldSpec] = field(default_factory=dict)
     default_target: str | None = None

@@ -4,11 +4,13 @@ Some files beside the manifest tell the source of the set. They are not part of 
 name them: they contain times and places, and every build of a record set must give the same bytes.
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,6 @@ from numpy.typing import NDArray
 from recordzoo.base import durable
 from recordzoo.base.files import read_small
 from recordzoo.base.process import crash_point
-from recordzoo.base.text import JSON
 from recordzoo.net.part import HashedFile
 from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.manifest import (
@@ -24,15 +25,10 @@ from recordzoo.records.manifest import (
     MAX_MANIFEST_BYTES,
     NAME_PATTERN,
     OBJECT_LABELS,
-    ORIGINAL,
-    ArraySpec,
     BlobSpec,
     FieldKind,
     FieldSpec,
     Manifest,
-    RawFile,
-    SetKind,
-    ShardSpec,
     is_label,
     manifest_digest,
     parse_manifest,
@@ -64,52 +60,38 @@ MAX_EXTRA_BYTES = 1 << 30
 _LIKE_OURS = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.marks")
 
 _TARGETS = ("target", "label")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class SetContents:
-    """The contents of a record set without the shards' bytes; see `Manifest` for the other attributes.
-
-    Attributes:
-        indices: The index rows (`INDEX_DTYPE`) of each blob field, one per position.
-        names: The records' names in canonical order.
-        arrays: Array fields; the first dimension is the position.
-        splits: Positions of each split, int64.
-        fields: The meaning of fields whose storage does not show it.
-        default_target: The default target. Default: "target" or "label", preferably with one integer per record.
-        classes: The names of the default target's classes.
-        shards: The shards in the folder, by number.
-        marks: Marks of each blob field's values, uint8 [N], for `RecordReader.marks`; 0: unknown. They follow from the
-            values, so they are not part of the set's identity.
-        extras: Files that are not part of the set's identity, by name.
-    """
-
-    kind: SetKind
-    dataset: str
-    part: str
-    blobs: Mapping[str, BlobSpec]
-    indices: Mapping[str, AnyArray]
-    names: Sequence[str]
-    shards: Sequence[ShardSpec]
-    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
-    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    fields: Mapping[str, FieldSpec] = field(default_factory=dict)
-    default_target: str | None = None
-    classes: Sequence[str] | None = None
-    variant: str = ORIGINAL
-    source: str = ""
-    raw_files: Sequence[RawFile] = ()
-    bad: Mapping[str, str] = field(default_factory=dict)
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, JSON] = field(default_factory=dict)
-    marks: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
-    extras: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def write_set(folder: Path, contents: SetContents) -> str:
+def write_set(
+    folder: Path,
+    manifest: Manifest,
+    names: Sequence[str],
+    indices: Mapping[str, AnyArray],
+    *,
+    arrays: Mapping[str, AnyArray] = _NONE,
+    splits: Mapping[str, NDArray[np.int64]] = _NONE,
+    classes: Sequence[str] | None = None,
+    marks: Mapping[str, NDArray[np.uint8]] = _NONE,
+    extras: Mapping[str, bytes] = _NONE,
+) -> str:
     """Write arrays, then the manifest, into the folder of the shards; sync all.
 
     Other files in the folder (left by an interrupted run) are removed.
+
+    Args:
+        folder: It holds the shards.
+        manifest: What the set holds, without what follows from the other arguments. Its fields are those whose storage
+            does not show their meaning. Its default target, if it has none, is "target" or "label", preferably with one
+            integer per record.
+        names: The records' names in canonical order.
+        indices: The index rows (`INDEX_DTYPE`) of each blob field, one per position.
+        arrays: Array fields; the first dimension is the position.
+        splits: Positions of each split.
+        classes: The names of the default target's classes.
+        marks: Marks of each blob field's values, uint8 [N], for `RecordReader.marks`; 0: unknown. They follow from the
+            values, so they are not part of the set's identity.
+        extras: Files that are not part of the set's identity, by name.
 
     Returns:
         The set's digest.
@@ -117,34 +99,31 @@ def write_set(folder: Path, contents: SetContents) -> str:
     Raises:
         ManifestError: The contents break the format.
     """
-    specs = _write_arrays(folder, contents)
-    marks = {marks_name(name): pack_marks(found, specs[f"{name}.index"]) for name, found in contents.marks.items()}
-    extras = {**contents.extras, **marks}
+    packed, offsets = pack_names(names)
+    every: dict[str, AnyArray] = {
+        **{f"{name}.index": rows for name, rows in indices.items()},
+        **arrays,
+        **{f"split-{name}": np.asarray(positions, np.int64) for name, positions in splits.items()},
+        "names": packed,
+        "names_offsets": offsets,
+    }
+    specs = {name: write_array(folder, name, values) for name, values in every.items()}
+    extras = {**extras, **{marks_name(name): pack_marks(marks[name], specs[f"{name}.index"]) for name in marks}}
     for name, data in extras.items():
         durable.write_file(folder / name, data)
     crash_point("set.arrays_written")
-    target, fields = _fields(contents)
-    manifest = Manifest(
-        kind=contents.kind,
-        dataset=contents.dataset,
-        part=contents.part,
-        variant=contents.variant,
-        num_records=len(contents.names),
-        blobs=contents.blobs,
+    target, fields = _fields(manifest, arrays, classes)
+    manifest = dataclasses.replace(
+        manifest,
+        num_records=len(names),
         arrays=specs,
-        splits={name: len(positions) for name, positions in contents.splits.items()},
-        shards=tuple(contents.shards),
+        splits={name: len(positions) for name, positions in splits.items()},
         fields=fields,
         default_target=target,
-        source=contents.source,
-        raw_files=tuple(contents.raw_files),
-        bad=contents.bad,
-        skipped=contents.skipped,
-        metadata=contents.metadata,
     )
     data = manifest.to_bytes()
     parse_manifest(data, os.fspath(folder / MANIFEST_NAME))  # publish only what can be read
-    own = {MANIFEST_NAME, *extras, *(shard.name for shard in contents.shards), *map(file_name, specs)}
+    own = {MANIFEST_NAME, *extras, *(shard.name for shard in manifest.shards), *map(file_name, specs)}
     for entry in list(os.scandir(folder)):
         if entry.name not in own:
             os.unlink(entry.path)
@@ -154,19 +133,21 @@ def write_set(folder: Path, contents: SetContents) -> str:
     return manifest_digest(data)
 
 
-def _fields(contents: SetContents) -> tuple[str | None, dict[str, FieldSpec]]:
+def _fields(
+    manifest: Manifest, arrays: Mapping[str, AnyArray], classes: Sequence[str] | None
+) -> tuple[str | None, dict[str, FieldSpec]]:
     """Return the default target and the meaning of each field."""
-    fields = {name: FieldSpec(_kind_of_blob(spec)) for name, spec in contents.blobs.items()}
-    for name, values in contents.arrays.items():
+    fields = {name: FieldSpec(_kind_of_blob(spec)) for name, spec in manifest.blobs.items()}
+    for name, values in arrays.items():
         if NAME_PATTERN.fullmatch(name):
             fields[name] = FieldSpec(FieldKind.FLOAT if values.dtype.kind == "f" else FieldKind.INT)
-    fields |= contents.fields
-    labels = [name for name in _TARGETS if name in contents.arrays and _is_label(contents.arrays[name])]
-    target = contents.default_target or next((name for name in (*labels, *_TARGETS) if name in fields), None)
-    if target is not None and contents.classes is not None and _is_label(contents.arrays.get(target)):
-        fields[target] = FieldSpec(FieldKind.CLASS, tuple(contents.classes))
-    elif contents.classes is not None and fields.get(OBJECT_LABELS) == FieldSpec(FieldKind.INT):
-        fields[OBJECT_LABELS] = FieldSpec(FieldKind.CLASS, tuple(contents.classes))
+    fields |= manifest.fields
+    labels = [name for name in _TARGETS if name in arrays and _is_label(arrays[name])]
+    target = manifest.default_target or next((name for name in (*labels, *_TARGETS) if name in fields), None)
+    if target is not None and classes is not None and _is_label(arrays.get(target)):
+        fields[target] = FieldSpec(FieldKind.CLASS, tuple(classes))
+    elif classes is not None and fields.get(OBJECT_LABELS) == FieldSpec(FieldKind.INT):
+        fields[OBJECT_LABELS] = FieldSpec(FieldKind.CLASS, tuple(classes))
     return target, fields
 
 
@@ -178,18 +159,6 @@ def _kind_of_blob(spec: BlobSpec) -> FieldKind:
     if spec.encoding != "raw":
         return FieldKind(spec.encoding)
     return FieldKind.IMAGE if spec.dtype == "|u1" else FieldKind.FLOAT if spec.dtype[1] == "f" else FieldKind.INT
-
-
-def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:
-    packed, offsets = pack_names(contents.names)
-    arrays: dict[str, AnyArray] = {
-        **{f"{name}.index": rows for name, rows in contents.indices.items()},
-        **contents.arrays,
-        **{f"split-{name}": np.asarray(positions, np.int64) for name, positions in contents.splits.items()},
-        "names": packed,
-        "names_offsets": offsets,
-    }
-    return {name: write_array(folder, name, values) for name, values in arrays.items()}
 
 
 def hashed_files(manifest: Manifest) -> list[HashedFile]:

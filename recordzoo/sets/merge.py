@@ -36,7 +36,7 @@ from recordzoo.records.manifest import (
     shard_name,
 )
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.writer import SetContents, write_set
+from recordzoo.records.writer import write_set
 
 WRITER = 1
 """Part of the plan. Raise it when the same sets give other bytes."""
@@ -248,9 +248,7 @@ def link(
             try:
                 shards = _Shards(readers)
                 shards.link(build, progress)
-                contents = _contents(readers, shards, classes, numbers)
-                metadata = {**contents.metadata, **new_metadata(readers, classes, made_of)}
-                write_set(build.set, dataclasses.replace(contents, splits=splits, metadata=metadata))
+                _write(build.set, readers, shards, made_of, splits, classes, numbers)
             except RecordZooError:  # not a disk error: the same command would fail again
                 build.remove()
                 raise
@@ -383,10 +381,16 @@ class _Shards:
         return np.concatenate(found)
 
 
-def _contents(
-    readers: Sequence[RecordReader], shards: _Shards, classes: Sequence[str] | None, numbers: Sequence[Numbers]
-) -> SetContents:
-    """Return the contents of the new set, without its splits."""
+def _write(
+    folder: Path,
+    readers: Sequence[RecordReader],
+    shards: _Shards,
+    made_of: Mapping[str, JSON],
+    splits: Splits,
+    classes: Sequence[str] | None,
+    numbers: Sequence[Numbers],
+) -> None:
+    """Write the arrays and the manifest of the new set beside its shards."""
     manifests = [reader.manifest for reader in readers]
     first, names = manifests[0], _distinct_names(readers)
     arrays = {name: _joined(readers, name, numbers) for name in first.columns}
@@ -402,29 +406,34 @@ def _contents(
         bad |= {new_of.get(name, name): why for name, why in reader.manifest.bad.items()}
     skipped = {name: why for manifest in manifests for name, why in manifest.skipped.items()}
     counts = {f"num_{what}": sum(_count(manifest, what) for manifest in manifests) for what in ("bad", "skipped")}
-    return SetContents(
+    manifest = Manifest(
         kind=SetKind.COMBINED,
         dataset=SetKind.COMBINED,
         part="",
         variant=first.variant,
         blobs=blobs,
-        indices={name: shards.index(readers, name) for name in blobs},
-        names=list(itertools.chain.from_iterable(names)),
-        shards=shards.specs,
-        arrays=arrays,
-        classes=classes,
+        shards=tuple(shards.specs),
         fields={name: spec for name, spec in first.fields.items() if all(m.fields[name] == spec for m in manifests)},
         default_target=first.default_target,
         source="records",
         raw_files=tuple(dict.fromkeys(raw for manifest in manifests for raw in manifest.raw_files)),
         bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
         skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
-        metadata={name: count for name, count in counts.items() if count > MOST_NAMED},
-        marks={
-            name: np.frombuffer(b"".join(reader.marks(name) for reader in readers), np.uint8)
-            for name, blob in blobs.items()
-            if blob.encoding == "image"
+        metadata={
+            **{name: count for name, count in counts.items() if count > MOST_NAMED},
+            **new_metadata(readers, classes, made_of),
         },
+    )
+    images = [name for name, blob in blobs.items() if blob.encoding == "image"]
+    write_set(
+        folder,
+        manifest,
+        list(itertools.chain.from_iterable(names)),
+        {name: shards.index(readers, name) for name in blobs},
+        arrays=arrays,
+        splits=splits,
+        classes=classes,
+        marks={name: np.frombuffer(b"".join(reader.marks(name) for reader in readers), np.uint8) for name in images},
     )
 
 

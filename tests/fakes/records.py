@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.records.arrays import INDEX_DTYPE
-from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, BlobSpec, SetKind, ShardSpec, own_hash, shard_name
+from recordzoo.records.manifest import (
+    MANIFEST_NAME,
+    NO_SHARD,
+    BlobSpec,
+    Manifest,
+    SetKind,
+    ShardSpec,
+    own_hash,
+    shard_name,
+)
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
-from recordzoo.records.writer import SetContents, write_set
+from recordzoo.records.writer import write_set
 
 
 def some_values(count: int, *, sizes: Sequence[int] = (30, 700, 5000, 40_000), seed: int = 0) -> list[bytes]:
@@ -60,35 +69,29 @@ def write_records(
         for slot, position in enumerate(stored):
             index[position] = (number, slot, lengths[slot], crcs[slot], sealed.offsets[slot])
         specs.append(sealed.spec)
-    write_set(
-        folder,
-        SetContents(
-            kind=kind,
-            dataset=dataset,
-            part="",
-            blobs={"image": blob or BlobSpec(encoding)},
-            indices={"image": index},
-            names=some_names(len(values)) if names is None else names,
-            shards=specs,
-            arrays={"target": np.arange(len(values), dtype=np.int64)} if arrays is None else arrays,
-            **contents,
-        ),
-    )
+    if names is None:
+        names = some_names(len(values))
+    if arrays is None:
+        arrays = {"target": np.arange(len(values), dtype=np.int64)}
+    others = {key: contents.pop(key) for key in ("splits", "classes", "marks", "extras") if key in contents}
+    fields = {"image": blob or BlobSpec(encoding)}
+    manifest = fake_manifest(kind=kind, dataset=dataset, blobs=fields, shards=tuple(specs), **contents)
+    write_set(folder, manifest, names, {"image": index}, arrays=arrays, **others)
     return folder
 
 
-# Any: what `SetContents` takes.
-def without_records(**others: Any) -> SetContents:
-    """Give the contents of a record set that has no records and no fields."""
-    empty = {"kind": SetKind.ZOO, "dataset": "fake", "part": "", "blobs": {}, "indices": {}, "names": [], "shards": []}
-    return SetContents(**{**empty, **others})
+# Any: what `Manifest` takes.
+def fake_manifest(**others: Any) -> Manifest:
+    """Give the manifest of a record set, by default of one without fields."""
+    usual = {"kind": SetKind.ZOO, "dataset": "fake", "part": "", "variant": "original", "blobs": {}, "shards": ()}
+    return Manifest(**{**usual, **others})
 
 
 def many_missing(folder: Path, count: int) -> Path:
     """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
     shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
     folder.mkdir()
-    write_set(folder, without_records(shards=shards))
+    write_set(folder, fake_manifest(shards=tuple(shards)), [], {})
     return folder
 
 
