@@ -16,9 +16,10 @@ import numpy as np
 from benchmarks.scale.make import name_of
 from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.assemble import Finished, assemble
-from recordzoo.preparing.convert import ShardFacts, ShardRows, UnitEnd, load_shard, save_shard
+from recordzoo.preparing.convert import ShardFacts, StoredValue, UnitEnd, load_shard, save_shard
 from recordzoo.preparing.publish import Build, Output
 from recordzoo.recipes.folders import FolderRecipe
+from recordzoo.records.manifest import ShardSpec
 
 _IN_UNIT = 250_000
 
@@ -41,11 +42,11 @@ def lay(work: Path, num_samples: int) -> None:
     laid.mkdir()
     for number, start in enumerate(range(0, num_samples, _IN_UNIT)):
         count = min(_IN_UNIT, num_samples - start)
-        names = [name_of(start + i) for i in range(count)]
-        rows = ShardRows(["image"] * count, names, [100_000] * count, list(range(count)), [1] * count)
+        values = [StoredValue("image", name_of(start + i), 100_000, i, 1) for i in range(count)]
         offsets = np.arange(count, dtype=np.uint64) * 100_000
-        facts = ShardFacts(number, 0, count, count * 100_000, 4096, count * 25, "0" * 64, count, True, "")
-        save_shard(laid, facts, rows, offsets, UnitEnd())
+        spec = ShardSpec("", count * 100_000, count, 4096, count * 25, f"sha256:{0:064}")
+        facts = ShardFacts(number, 0, spec, count, True, "")
+        save_shard(laid, facts, values, offsets, UnitEnd())
 
 
 def put_together(work: Path, num_samples: int) -> None:

@@ -19,7 +19,7 @@ from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
 from recordzoo.base.text import counted
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
+from recordzoo.preparing.convert import ROW_DTYPE, FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.arrays import INDEX_DTYPE
@@ -29,7 +29,6 @@ from recordzoo.records.writer import write_set
 MOST_NAMED = 1000
 """Broken images listed by name in the manifest; further ones are only counted."""
 
-_ROW_DTYPE = np.dtype([*INDEX_DTYPE.descr, ("mark", "u1")])
 _THREADS = 16
 _CALLS_AHEAD = 256
 _KEYS_AT_ONCE = 1 << 16
@@ -227,7 +226,7 @@ class _Rows:
 
     def unique(self, field: str) -> NDArray[np.void]:
         """Return the rows; the last row of a key wins, as when an archive is unpacked."""
-        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, _ROW_DTYPE)
+        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, ROW_DTYPE)
         self._parts.clear()
         if are_repeated(self.keys):
             last = {key: number for number, key in enumerate(self.keys)}
@@ -334,19 +333,14 @@ def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[Sh
             every.bad |= end.bad
             for name, reasons in end.skipped.items():
                 every.skipped.setdefault(name, {}).update(reasons)
-        num_values, number = facts.spec.num_values, len(shards)
-        if not num_values:
+        if not facts.spec.num_values:
             continue
-        shards.append(dataclasses.replace(facts.spec, name=shard_name(number)))
-        rows = np.zeros(num_values, _ROW_DTYPE)
-        rows["shard"] = number
-        rows["slot"] = np.arange(num_values)
-        rows["length"], rows["crc32"], rows["offset"] = loaded.lengths, loaded.crcs, loaded.offsets
-        rows["mark"] = loaded.marks
-        names = list(loaded.names)
-        for code, field in enumerate(loaded.field_names):
-            mine = np.flatnonzero(loaded.fields == code)
-            fields[field].add(names if len(mine) == len(names) else [names[i] for i in mine.tolist()], rows[mine])
+        rows, keys = loaded.rows.copy(), list(loaded.keys)
+        rows["shard"] = len(shards)
+        shards.append(dataclasses.replace(facts.spec, name=shard_name(len(shards))))
+        for number, field in enumerate(loaded.field_names):
+            mine = np.flatnonzero(rows["field"] == number)
+            fields[field].add(keys if len(mine) == len(keys) else [keys[i] for i in mine.tolist()], rows[mine])
     return fields, shards, every
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,14 @@ from recordzoo.base.process import crash_point
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet, sniffed_ending
-from recordzoo.records.arrays import Names, arrays_of, pack_names
+from recordzoo.records.arrays import INDEX_DTYPE, Names, arrays_of, pack_names
 from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal, stored_bytes
 
 NO_VALUES = ShardSpec("", 0, 0, 0, 0, "")
+
+ROW_DTYPE = np.dtype([*INDEX_DTYPE.descr, ("mark", "u1"), ("field", "<u2")])
+"""What is noted of a stored value: its row in the index, its mark, the number of its field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,72 +70,67 @@ class UnitEnd:
         self.skipped.setdefault(field_name, {})[key] = why
 
 
-@dataclass
-class ShardRows:
-    """The values of a shard by slot: field, key, length in bytes, CRC-32 and mark."""
+class StoredValue(NamedTuple):
+    """A value in a shard: its field, key, length in bytes, CRC-32 and mark."""
 
-    fields: list[str] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    crcs: list[int] = field(default_factory=list)
-    marks: list[int] = field(default_factory=list)
-
-    def append(self, field_name: str, key: str, length: int, crc: int, mark: int) -> None:
-        """Note the next slot."""
-        self.fields.append(field_name)
-        self.keys.append(key)
-        self.lengths.append(length)
-        self.crcs.append(crc)
-        self.marks.append(mark)
+    field: str
+    key: str
+    length: int
+    crc: int
+    mark: int
 
 
 @dataclass(frozen=True)
 class FinishedShard:
-    """A finished shard's file: its facts, its rows as arrays, by slot, and, in a unit's last shard, the unit's end."""
+    """A finished shard's file: its facts, the rows and keys of its values, and, in a unit's last shard, the unit's end.
+
+    Attributes:
+        field_names: The fields, by their numbers in the rows.
+        rows: `ROW_DTYPE`, by slot.
+    """
 
     facts: ShardFacts
     field_names: Sequence[str]
-    fields: NDArray[np.uint16]
-    names: Names
-    lengths: NDArray[np.uint32]
-    crcs: NDArray[np.uint32]
-    marks: NDArray[np.uint8]
-    offsets: NDArray[np.uint64]
+    rows: NDArray[np.void]
+    keys: Names
     end: UnitEnd | None
 
     def values(self) -> Iterator[tuple[str, str, int]]:
         """Field, key and CRC-32 of each value, by slot."""
-        for number, name, crc in zip(self.fields.tolist(), self.names, self.crcs.tolist(), strict=True):
-            yield self.field_names[number], name, crc
+        for number, key, crc in zip(self.rows["field"].tolist(), self.keys, self.rows["crc32"].tolist(), strict=True):
+            yield self.field_names[number], key, crc
 
 
 def save_shard(
-    folder: Path, facts: ShardFacts, rows: ShardRows, offsets: NDArray[np.uint64], end: UnitEnd | None = None
+    folder: Path,
+    facts: ShardFacts,
+    values: Sequence[StoredValue],
+    offsets: NDArray[np.uint64],
+    end: UnitEnd | None = None,
 ) -> None:
     """Write a shard's file: from now on the shard is finished."""
-    field_names = sorted(set(rows.fields))
-    numbers = {field_name: number for number, field_name in enumerate(field_names)}
-    packed, bounds = pack_names(rows.keys)
+    numbers = {name: number for number, name in enumerate(sorted({value.field for value in values}))}
+    rows = np.zeros(len(values), ROW_DTYPE)
+    rows["slot"], rows["offset"] = np.arange(len(values)), offsets
+    rows["field"] = [numbers[value.field] for value in values]
+    rows["length"] = [value.length for value in values]
+    rows["crc32"] = [value.crc for value in values]
+    rows["mark"] = [value.mark for value in values]
+    packed, bounds = pack_names([value.key for value in values])
+    document = {"facts": asdict(facts), "fields": list(numbers)}
     sidecars = {} if end is None else end.sidecars
-    side_packed, side_bounds = pack_names(list(sidecars))
-    document = asdict(facts) | ({} if end is None else {"bad": end.bad, "skipped": end.skipped})
+    if end is not None:
+        sizes = {name: len(data) for name, data in sidecars.items()}
+        document["end"] = {"sidecars": sizes, "bad": end.bad, "skipped": end.skipped}
     buffer = io.BytesIO()
     np.savez(
         buffer,
         allow_pickle=False,
-        facts=np.frombuffer(json.dumps(document).encode(), np.uint8),
-        field_names=np.array(field_names, dtype=np.str_),
-        fields=np.array([numbers[field_name] for field_name in rows.fields], np.uint16),
+        document=np.frombuffer(json.dumps(document).encode(), np.uint8),
+        rows=rows,
         packed=packed,
         bounds=bounds,
-        lengths=np.array(rows.lengths, np.uint32),
-        crcs=np.array(rows.crcs, np.uint32),
-        marks=np.array(rows.marks, np.uint8),
-        offsets=offsets,
-        side_packed=side_packed,
-        side_bounds=side_bounds,
-        side_sizes=np.array([len(data) for data in sidecars.values()], np.int64),
-        side_content=np.frombuffer(b"".join(sidecars.values()), np.uint8),
+        sidecars=np.frombuffer(b"".join(sidecars.values()), np.uint8),
     )
     path = folder / f"{facts.stem}.npz"
     # Two workers may convert the same unit: the second must not overwrite a file that is being read.
@@ -151,26 +149,17 @@ def load_shard(path: Path) -> FinishedShard:
     """
     try:
         arrays = arrays_of(path.read_bytes())
-        document = json.loads(arrays["facts"].tobytes())
-        bad, skipped = document.pop("bad", None), document.pop("skipped", None)
-        facts = ShardFacts(**{**document, "spec": ShardSpec(**document["spec"])})
-        side_names = Names(arrays["side_packed"], arrays["side_bounds"])
-        ends = np.cumsum(arrays["side_sizes"]).tolist()
-        content = arrays["side_content"]
-        sidecars = {
-            name: content[start:end].tobytes() for name, start, end in zip(side_names, [0, *ends], ends, strict=False)
-        }
-        return FinishedShard(
-            facts=facts,
-            field_names=arrays["field_names"].tolist(),
-            fields=arrays["fields"],
-            names=Names(arrays["packed"], arrays["bounds"]),
-            lengths=arrays["lengths"],
-            crcs=arrays["crcs"],
-            marks=arrays["marks"],
-            offsets=arrays["offsets"],
-            end=UnitEnd(sidecars, bad, skipped) if facts.is_last else None,
-        )
+        document = json.loads(arrays["document"].tobytes())
+        facts = ShardFacts(**{**document["facts"], "spec": ShardSpec(**document["facts"]["spec"])})
+        keys = Names(arrays["packed"], arrays["bounds"])
+        end = None
+        if facts.is_last:
+            said, start = document["end"], 0
+            end = UnitEnd(bad=said["bad"], skipped=said["skipped"])
+            for name, size in said["sidecars"].items():
+                end.sidecars[name] = arrays["sidecars"][start : start + size].tobytes()
+                start += size
+        return FinishedShard(facts, document["fields"], arrays["rows"], keys, end)
     except OSError as err:
         raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
     except Exception as err:  # of many kinds: zip, NumPy, JSON
@@ -183,7 +172,7 @@ class _OpenShard:
 
     writer: ShardWriter
     stack: contextlib.ExitStack
-    rows: ShardRows = field(default_factory=ShardRows)
+    values: list[StoredValue] = field(default_factory=list)
     size_bytes: int = 0
 
 
@@ -254,7 +243,7 @@ class UnitShards:
         if mark is None:
             with quiet():
                 mark = mark_of(blob.data)
-        self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data), mark)
+        self._open.values.append(StoredValue(blob.field, blob.key, len(blob.data), crc32(blob.data), mark))
         self._open.size_bytes += cost
 
     def _new_shard(self, first: int) -> _OpenShard:
@@ -277,12 +266,12 @@ class UnitShards:
         facts = ShardFacts(self._unit, number, NO_VALUES, 0, end is not None, self._stamp)
         if shard is None:
             self._check_wanted()
-            save_shard(self._folder, facts, ShardRows(), np.empty(0, np.uint64), end)
+            save_shard(self._folder, facts, [], np.empty(0, np.uint64), end)
             return facts
-        path, rows = shard.writer.path, shard.rows
+        path, values = shard.writer.path, shard.values
         try:
             shard.stack.close()
-            sealed = seal(path, rows.lengths, rows.crcs)
+            sealed = seal(path, [value.length for value in values], [value.crc for value in values])
             self._check_wanted()
         except BaseException:
             with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
@@ -292,8 +281,9 @@ class UnitShards:
         # Another worker may have finished the same unit: its shard has the same bytes.
         durable.move(path, self._folder / f"{facts.stem}.lmdb")
         spec = dataclasses.replace(sealed.spec, name=f"{facts.stem}.lmdb")
-        facts = dataclasses.replace(facts, spec=spec, num_images=rows.fields.count(self._main_field))
-        save_shard(self._folder, facts, rows, sealed.offsets, end)
+        num_images = sum(value.field == self._main_field for value in values)
+        facts = dataclasses.replace(facts, spec=spec, num_images=num_images)
+        save_shard(self._folder, facts, values, sealed.offsets, end)
         return facts
 
     def _check_wanted(self) -> None:

@@ -42,7 +42,7 @@ from recordzoo.records.writer import LAYOUT_FILE, MADE_FROM_FILE
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 7
+WRITER = 8
 """Part of the plan. Raise it when the same raw data gives other bytes, or when the files of finished shards change: a
 build of an older version is then begun again."""
 
