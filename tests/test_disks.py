@@ -116,7 +116,7 @@ def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) ->
     with limited(resource.RLIMIT_AS, 4 << 30):
         error = preparing.run(tmp_path, "stream", workers=1, shard_bytes=8 << 30).error
         assert error["type"] == "PrepareError"
-        assert "raise the limit on address space (ulimit -v), or pass smaller shard_bytes" in error["text"]
+        assert "Cannot allocate memory" in error["text"]
         assert preparing.run(tmp_path, "stream", workers=1).digest
     assert_made(tmp_path, "stream", whole)
 

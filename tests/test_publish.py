@@ -233,7 +233,7 @@ def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> Non
         inside, seen = volume.mounted_at / out.name, volume.path / out.name
         given = {"prefix": volume.enter, "user": user, "data": made.data["new"], "out": inside, "refresh": True}
         ended = run(**given)
-        assert "cannot be replaced: it is in a layer of a container image" in ended.error["text"]
+        assert "Invalid cross-device link" in ended.error["text"]
         assert state(seen) == made.state(user, "old")
 
 

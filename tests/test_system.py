@@ -52,7 +52,7 @@ class TestRenaming:
         monkeypatch.setattr(os, "replace", busy)
         with pytest.raises(PermissionError) as caught:
             files.replace(tmp_path / "a", tmp_path / "b")
-        err = disk_error(caught.value, Output(tmp_path / "x.records"), 0)
+        err = disk_error(caught.value, Output(tmp_path / "x.records"))
         assert type(err) is PrepareError
         assert f"{tmp_path / 'a'} is in use" in str(err)
         assert "close the datasets and programs" in str(err)

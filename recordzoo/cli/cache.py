@@ -22,7 +22,7 @@ from recordzoo.cli.options import DryRun, Json, data_argument, flag, path_argume
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import LOCK, Build, Output, build_path, kept_from_others, remove_build
+from recordzoo.preparing.publish import LOCK, Build, Output, build_path, kept_from_others
 from recordzoo.preparing.raw import is_marked, mark_path, remove_marked
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -164,15 +164,14 @@ def _remove(item: Item) -> str:
 
 def _remove_build(path: Path) -> str:
     """Delete an interrupted build, as `_remove`; a record set that is in it, and files of others, get their place."""
-    output = Output(path.with_name(_BUILD.sub(r"\g<set>", path.name)))
-    if path == build_path(output.path):
-        build = Build(output)
-        if not build.try_lock(makes=False):
-            return "another process works on it"
-        build.remove()
-    else:  # of a process without locks, or of a deleted set
-        remove_build(path, output)
-        path.rmdir()
+    build = Build(Output(path.with_name(_BUILD.sub(r"\g<set>", path.name))))
+    if path != build.path:  # of a process without locks, or of a deleted set
+        build.path = path
+    elif not build.try_lock(makes=False):
+        return "another process works on it"
+    build.remove()
+    if path.exists():
+        return "some of its files cannot be deleted"
     durable.sync_directory(path.parent)
     return ""
 

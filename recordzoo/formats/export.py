@@ -113,7 +113,7 @@ def _published(path: Path, num_bytes: int) -> Iterator[Path]:
     except BaseException as err:
         shutil.rmtree(private, ignore_errors=True)
         if isinstance(err, OSError) and not isinstance(err, RecordZooError):
-            raise disk_error(err, Output(path, elsewhere="name another output", is_resumable=False), 0) from err
+            raise disk_error(err, Output(path, elsewhere="name another output", is_resumable=False)) from err
         raise
 
 

@@ -441,7 +441,7 @@ class RecordWriter:
         except BaseException as err:
             block.failure = err
             if isinstance(err, OSError) and not isinstance(err, RecordZooError):
-                raise disk_error(err, self._output, 0) from err
+                raise disk_error(err, self._output) from err
             raise
         block.schema = schema  # not before: a refused record fixes no fields
         block.count += 1

@@ -20,7 +20,7 @@ from recordzoo.base.progress import Progress
 from recordzoo.base.text import counted
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import ROW_DTYPE, FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
-from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
+from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.arrays import INDEX_DTYPE
 from recordzoo.records.manifest import NO_SHARD, Manifest, RawFile, ShardSpec, shard_name
@@ -71,7 +71,6 @@ class Finished:
         self.units = {unit: done for unit, done in self.begun.items() if done and done[-1].is_last}
         self.begun = {unit: done for unit, done in self.begun.items() if unit not in self.units}
         self._sweep()
-        build.check_space(written_bytes(build.path))  # an interrupted build may keep less than it wrote
 
     @property
     def shards(self) -> list[ShardFacts]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable, settings
-from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, is_mount_point, rename
+from recordzoo.base.files import free_bytes, is_in_use, is_link, is_mount_point, rename
 from recordzoo.base.process import Lock, NoLocksError, crash_point, holder
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
@@ -99,7 +99,6 @@ class Build:
     Attributes:
         path: The build directory.
         plan: The description of the output; empty before `claim`.
-        remaining: Estimate of the bytes that were still to be written at `claim`.
         discarded: Whether `claim` removed a build that had another plan.
         is_first: Whether this build was published.
     """
@@ -108,7 +107,6 @@ class Build:
         self.output = output
         self.path = build_path(output.path)
         self.plan: Mapping[str, Any] = {}
-        self.remaining = self._needed = 0
         self.discarded = self.is_first = False
         self._lock: Lock | None = None
 
@@ -187,13 +185,16 @@ class Build:
             DiskSpaceError: There is too little space for the missing bytes.
             OSError: The disk is full, failed or read-only.
         """
-        self.plan, self._needed = plan, needed
-        known = _read_plan(self.path)
-        is_same = known is not None and canonical(known) == canonical(plan)
-        self.check_space(written_bytes(self.path) if is_same else 0)
+        self.plan = plan
+        known = None
+        with contextlib.suppress(OSError):
+            known = (self.path / PLAN_NAME).read_bytes()
+        is_same = known == canonical(plan)
+        needed -= written_bytes(self.path) if is_same else 0
+        check_space(self.output.path.parent, needed, self.output.elsewhere)
         if not is_same:
             self.discarded = known is not None
-            remove_build(self.path, self.output, keep=LOCK)
+            self._clear()
             if left := sorted(self.path.glob("u*-*.npz")):
                 raise PrepareError(
                     f"{left[0]}, of an interrupted preparation, cannot be deleted. Delete {self.path}.",
@@ -207,11 +208,6 @@ class Build:
         durable.sync_directory(self.output.path.parent)
         crash_point("build.planned")
 
-    def check_space(self, written: int) -> None:
-        """Refuse to go on with too little space for what is not written yet."""
-        self.remaining = max(0, self._needed - written)
-        check_space(self.output.path.parent, self.remaining, self.output.elsewhere)
-
     def check(self) -> None:
         """Raise if somebody removed the build directory."""
         if not (self.path.exists() if self._lock is None else self._lock.is_mine):
@@ -223,7 +219,7 @@ class Build:
         """Give the finished output its final name; False if something that may not be replaced has that name."""
         self.check()
         if replaces and is_record_set(self.output.path):
-            exchange(self.path, self.output)
+            self._exchange()
         else:
             try:
                 durable.rename(self.set, self.output.path)
@@ -243,7 +239,7 @@ class Build:
             self._lock.release()
             return
         try:
-            remove_build(self.path, self.output, keep=LOCK)
+            self._clear()
         finally:
             if self._lock is not None:
                 self._lock.delete()
@@ -258,12 +254,67 @@ class Build:
             return
         try:
             if self._lock.is_mine:
-                settle(self.path, self.output)
+                self.settle()
                 for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
                     with contextlib.suppress(OSError):
                         path.unlink()
         finally:
             self._lock.release()
+
+    def _exchange(self) -> None:
+        """Exchange the output with the published one by one system call, or else by two renames.
+
+        Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
+        """
+        target, old = self.output.path, self.path / OLD
+        durable.write_file(self.path / REPLACING, _identity(self.set))
+        durable.sync_directory(self.path)
+        crash_point("set.replacing")
+        if durable.exchange(self.set, target):
+            return
+        rename(target, old)
+        crash_point("set.moved_away")
+        try:
+            rename(self.set, target)
+        except BaseException:
+            rename(old, target)
+            raise
+
+    def settle(self) -> bool:
+        """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
+
+        Call it with the lock held.
+
+        Returns:
+            Whether a published output that was missing is back.
+        """
+        target, old = self.output.path, self.path / OLD
+        try:
+            wanted = (self.path / REPLACING).read_bytes()
+        except OSError:
+            return False
+        is_back = not os.path.lexists(target) and old.exists()
+        if is_back:
+            rename(old, target)
+        elif _identity(target) == wanted:
+            if self.set.exists():
+                rename(self.set, old)  # the old output, if one system call exchanged the two
+            keep_strangers(old, target)
+            durable.remove(self.path / PLAN_NAME)  # nothing of this build is to be continued
+        durable.remove(self.path / REPLACING)
+        return is_back
+
+    def _clear(self) -> None:
+        """Remove all files but the lock, after an interrupted exchange is settled."""
+        self.settle()
+        keep_strangers(self.path / OLD, self.output.path)
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif entry.name != LOCK:
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.path)
 
 
 def tidy(output: Output) -> None:
@@ -274,7 +325,7 @@ def tidy(output: Output) -> None:
             return
         is_over = True
         try:
-            settle(build.path, output)
+            build.settle()
             is_over = not (build.path / PLAN_NAME).exists() or not build.set.exists()
         finally:
             if is_over:
@@ -303,60 +354,6 @@ def kept_from_others(output: Output) -> Iterator[bool]:
 def canonical(document: Mapping[str, Any]) -> bytes:
     """Encode a document as JSON: equal documents give equal bytes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _read_plan(build: Path) -> dict[str, Any] | None:
-    """Read the plan of a build directory; None if it has none."""
-    try:
-        plan: dict[str, Any] = json.loads((build / PLAN_NAME).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return plan
-
-
-def exchange(build: Path, output: Output) -> None:
-    """Exchange a build's output with the published one by one system call, or else by two renames.
-
-    Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
-    """
-    durable.write_file(build / REPLACING, _identity(build / SET))
-    durable.sync_directory(build)
-    crash_point("set.replacing")
-    if durable.exchange(build / SET, output.path):
-        return
-    rename(output.path, build / OLD)
-    crash_point("set.moved_away")
-    try:
-        rename(build / SET, output.path)
-    except BaseException:
-        rename(build / OLD, output.path)
-        raise
-
-
-def settle(build: Path, output: Output) -> bool:
-    """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
-
-    Call it with the build's lock held.
-
-    Returns:
-        Whether a published output that was missing is back.
-    """
-    try:
-        wanted = (build / REPLACING).read_bytes()
-    except OSError:
-        return False
-    if not os.path.lexists(output.path) and (build / OLD).exists():
-        rename(build / OLD, output.path)
-        is_back = True
-    else:
-        is_back = False
-        if _identity(output.path) == wanted:
-            if (build / SET).exists():
-                rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
-            keep_strangers(build / OLD, output.path)
-            durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
-    durable.remove(build / REPLACING)
-    return is_back
 
 
 def keep_strangers(old: Path, new: Path) -> None:
@@ -407,25 +404,6 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR) -> None:
     raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
 
 
-def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
-    """Remove all files of a build but one, after an interrupted exchange is settled.
-
-    Args:
-        keep: Name of the file to keep.
-    """
-    settle(build, output)
-    keep_strangers(build / OLD, output.path)
-    with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
-        for entry in list(entries):
-            if entry.name == keep:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
-
-
 def _identity(folder: Path) -> bytes:
     """Identify an output by the digest of its manifest and its inode, which renames keep; b"" if it cannot be read."""
     with contextlib.suppress(OSError):
@@ -468,7 +446,7 @@ def publishing(
         output.path.parent.mkdir(parents=True, exist_ok=True)
         if is_mine := _wait(build, is_done, progress):
             try:
-                if settle(build.path, output):
+                if build.settle():
                     before = generation(output.path)
                 is_mine = not is_done()
             except BaseException:
@@ -479,7 +457,7 @@ def publishing(
     except OSError as err:
         if isinstance(err, RecordZooError):
             raise
-        raise disk_error(err, output, 0) from err
+        raise disk_error(err, output) from err
     if not is_mine:
         tidy(output)
         yield None
@@ -489,7 +467,7 @@ def publishing(
     except OSError as err:
         if isinstance(err, RecordZooError) or not build.plan:  # nothing was written yet
             raise
-        raise disk_error(err, output, build.remaining) from err
+        raise disk_error(err, output) from err
 
 
 def _wait(build: Build, is_done: Callable[[], bool], progress: Progress) -> bool:
@@ -554,40 +532,21 @@ def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None
         )
 
 
-def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
-    """Return the error for a disk failure, with advice.
-
-    Args:
-        output: The unfinished output.
-        remaining: Estimate of the bytes that were still to be written.
-    """
+def disk_error(err: OSError, output: Output) -> RecordZooError:
+    """Return the error for a disk failure while an output is written, with advice."""
     folder = output.path.parent
     kept, again = "What is finished is kept", "run the same command again"
     if not output.is_resumable:
         kept, again = "Nothing is kept", "write the records again"
     if err.errno in NO_ROOM:
-        free, why = free_bytes(folder), os.strerror(err.errno or 0)  # LMDB's own text differs
-        left = f"about {format_bytes(remaining)} are still to be written, " if remaining else ""
+        why = os.strerror(err.errno or 0)  # LMDB's own text differs
         return DiskSpaceError(
-            f"No room left in {folder} ({why}): {left}{format_bytes(free)} are free now. {kept}; free some space, or "
-            f"raise the limit that is reached (quota, number of files, ulimit -f), and {again}.",
+            f"No room left in {folder} ({why}): {format_bytes(free_bytes(folder))} are free now. {kept}; free some "
+            f"space, or raise the limit that is reached (quota, number of files, ulimit -f), and {again}.",
             path=str(folder),
-            missing_bytes=max(remaining - free, 0),
+            missing_bytes=0,
         )
-    if err.errno == errno.ENOMEM:
-        text = (
-            f"The system gives this process no memory for a shard ({os.strerror(errno.ENOMEM)}). {kept}; raise the "
-            "limit on address space (ulimit -v), or pass smaller shard_bytes or fewer workers."
-        )
-    elif err.errno == errno.EXDEV:
-        text = (
-            f"{output.path} cannot be replaced: it is in a layer of a container image, or in an overlay without "
-            f"extended attributes ({err.strerror}). {kept}; {output.elsewhere} on a volume of its own."
-        )
-    elif isinstance(err, FileExistsError | NotADirectoryError):
-        place = Path(err.filename or folder)
-        text = f"{place if os.path.lexists(place) else existing(place)} is no directory. Move it, or pass another one."
-    elif is_in_use(err):
+    if is_in_use(err):
         text = (
             f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "
             f"has a file in it open. {kept}; close the datasets and programs that use it and {again}."
@@ -596,5 +555,5 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
         elsewhere = output.elsewhere[:1].upper() + output.elsewhere[1:]
         text = f"{folder} may not be written to ({err.strerror}). {elsewhere} that may be written to."
     else:
-        text = f"Writing to {folder} failed: {err}. {kept}; {again}."
+        text = f"Writing to {folder} failed: {err}. {kept}; remove the cause, or {output.elsewhere}, and {again}."
     return PrepareError(text, path=str(folder))
