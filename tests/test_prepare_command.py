@@ -78,13 +78,10 @@ class TestDryRun:
             "  CUB_200_2011.tgz: 1.15 GB, downloaded from https://mirror.example.org/sets/cub200/CUB_200_2011.tgz"
         )
         assert details[1].startswith("  space: about 2.32 GB needed, ")
-        assert details[2].startswith("  time: converting takes about ")
-        assert details[2].endswith(" on one core; downloading 1.15 GB takes 1 min 55 s at 10 MB/s")
         assert "secret" not in "".join(details)
         plan = plan_of(run(*words, "--json", cwd=tmp_path))
         assert plan["needed_bytes"] == plan["peak_bytes"]
         assert plan["download_bytes"] == 1_150_585_339
-        assert plan["convert_seconds"]
         assert not list(tmp_path.iterdir())
 
     def test_an_archive_that_is_there(self, tmp_path: Path) -> None:
@@ -101,7 +98,7 @@ class TestDryRun:
         assert f", there already: {trees}/a\n" in shown
         assert "downloading" not in shown
         variant = run("prepare", "a", "--short-side", 8, "--dry-run", cwd=trees).stdout
-        assert variant.endswith("  time: how long converting takes is not known\n")
+        assert variant.startswith("a: converts ")
         assert run("prepare", "a", cwd=trees).returncode == 0
         ready = run("prepare", "a", "--dry-run", cwd=trees).stdout
         assert ready.splitlines() == [f"a: ready in {trees}/a.records; nothing to do"]

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
 
 _CHANGES_SHOWN, _CLASSES_SHOWN = 3, 5
-_SLOW_NETWORK = 10_000_000
 _SHARD = re.compile(r"\.(tar|tfrecords?|parquet|arrow)\b", re.IGNORECASE)
 
 _STATES = {
@@ -105,7 +104,7 @@ def _summary(outlook: "Outlook") -> str:
 
 
 def _details(outlook: "Outlook") -> Iterator[str]:
-    """Yield a line for each raw file, one for the room and one for the time; nothing where there is nothing to do."""
+    """Yield a line for each raw file, and one for the room; nothing where there is nothing to do."""
     if outlook.state in ("ready", "missing"):
         return
     for source in outlook.sources:
@@ -118,14 +117,6 @@ def _details(outlook: "Outlook") -> Iterator[str]:
         short = needed - outlook.free_bytes
         lacking = f": {format_bytes(short)} too little" if short > 0 else ""
         yield f"space: about {format_bytes(needed)} needed, {free} free{lacking}"
-    converting, downloading, size = "how long converting takes is not known", "", outlook.download_bytes
-    if outlook.convert_seconds is not None:
-        converting = f"converting takes about {format_seconds(max(1, outlook.convert_seconds))} on one core"
-    if size is None:
-        downloading = "; how long the download takes is not known"
-    elif size:
-        downloading = f"; downloading {format_bytes(size)} takes {format_seconds(size / _SLOW_NETWORK)} at 10 MB/s"
-    yield f"time: {converting}{downloading}"
 
 
 def _bytes(value: int | None) -> str:

@@ -93,10 +93,10 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     if target.kind == "tree":
         _refuse_empty(target.root)
     if target.kind in _OF_FILES and (not preparation.is_ready() or preparation.refresh):
-        if (source := preparation.source()) is not None:
+        if (source := preparation.raw.source()) is not None:
             source.files()  # missing raw data is reported first
         for remark in recipe.remarks():
-            preparation.progress.note(f"{target.label}: {remark}")
+            preparation.raw.progress.note(f"{target.label}: {remark}")
     path = preparation.run(download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)

@@ -13,10 +13,9 @@ from typing import Literal, Unpack
 
 from recordzoo.base.files import behind_links, free_bytes, volume
 from recordzoo.base.process import default_workers
-from recordzoo.base.progress import Progress, closed_on_error, format_bytes
+from recordzoo.base.progress import closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
 from recordzoo.base.text import JSON, counted
-from recordzoo.catalogue import CONVERT_SPEED
 from recordzoo.errors import (
     ArgumentError,
     DownloadError,
@@ -89,6 +88,7 @@ class Preparation:
         recipe: The recipe, in the requested variant.
         root: As given; absolute if an executor converts.
         options: As given.
+        raw: The raw data.
         target: The set's directory, with links resolved.
     """
 
@@ -100,17 +100,9 @@ class Preparation:
         self.recipe, self.root, self.options = recipe, root, options
         if options.variant is not None:
             self.recipe = variant_recipe(recipe, root, options.variant, anew=bool(options.refresh))
+        self.raw = RawData(self.recipe, root, options)
         self.target = behind_links(options.records_dir or self.recipe.target(root))
         self._digest = ""  # of the set that this process made
-
-    @functools.cached_property
-    def _raw(self) -> RawData:
-        return RawData(self.recipe, self.root, self.options)
-
-    @property
-    def progress(self) -> Progress:
-        """Receives the progress."""
-        return self._raw.progress
 
     @property
     def _title(self) -> str:
@@ -120,21 +112,13 @@ class Preparation:
         """Whether the record set is published."""
         return is_record_set(self.target)
 
-    def source(self) -> Source | None:
-        """Return the raw data, or None if there is none. A result is cached.
-
-        Raises:
-            SourceError: Part of it is missing.
-        """
-        return self._raw.source()
-
     def changes(self) -> Changes:
         """Compare all existing raw files with those that the published record set was made from."""
         now = None
         with contextlib.suppress(SourceError, FolderError):  # some cannot be listed; the others are compared
-            source = self.source()
+            source = self.raw.source()
             now = None if source is None else source.files()
-        return find_changes(RecordReader(self.target), self.root, full=True, now=now, progress=self.progress)
+        return find_changes(RecordReader(self.target), self.root, full=True, now=now, progress=self.raw.progress)
 
     @functools.cached_property
     def refresh(self) -> bool:
@@ -167,9 +151,9 @@ class Preparation:
                 check_variant(RecordReader(self.target), self.recipe.variant)
             tidy(Output(self.target))
             if self.options.discard_raw:
-                self._raw.discard()
+                self.raw.discard()
             return self.target
-        with closed_on_error(self.progress):
+        with closed_on_error(self.raw.progress):
             check_place(self.target)
             if self.recipe.kind is SetKind.FOLDER and self.target.is_relative_to(self.root.resolve()):
                 raise ArgumentError(
@@ -187,13 +171,10 @@ class Preparation:
             return Outlook(self, "ready", free, changes=self.changes().found)
         source = None
         with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # a missing file will be downloaded
-            source = self.source()
-        if source is None and not recipe.raw_files:
-            return Outlook(self, "missing", free)
-        return self._outlook_of_downloads(free) if source is None else self._outlook_of(source, free)
-
-    def _outlook_of(self, source: Source, free: int) -> "Outlook":
-        records = self.recipe.records_bytes(source)
+            source = self.raw.source()
+        if source is None:
+            return self._outlook_of_downloads(free) if recipe.raw_files else Outlook(self, "missing", free)
+        records = recipe.records_bytes(source)
         return Outlook(
             self,
             "resume" if build_path(self.target).exists() else "convert",
@@ -211,10 +192,10 @@ class Preparation:
         if raw is not None:
             peak = raw + (needed := self.recipe.records_bytes(raw))
             if volume(self.root) == volume(self.target):
-                needed += self._raw.missing_bytes
+                needed += self.raw.missing_bytes
         obstacle = None
         try:
-            self._raw.check_addresses()
+            self.raw.check_addresses()
         except (TermsError, DownloadError) as err:
             obstacle = err
         return Outlook(
@@ -223,7 +204,7 @@ class Preparation:
             free,
             ", ".join(remote.name for remote in files),
             raw,
-            files_bytes(self._raw.missing),
+            files_bytes(self.raw.missing),
             peak,
             list(self._sources(None)),
             needed,
@@ -245,7 +226,7 @@ class Preparation:
                 continue
             else:
                 try:
-                    state, url = "download", str(self._raw.addresses(remote)[0])
+                    state, url = "download", str(self.raw.addresses(remote)[0])
                 except TermsError:
                     state = "terms"
                 except DownloadError:
@@ -258,7 +239,7 @@ class Preparation:
         if not download or self.options.prepare is False:
             self._found(download)
         elif self._existing(download) is None:
-            self._raw.check_addresses()
+            self.raw.check_addresses()
 
     def _found(self, download: bool | None) -> Source:
         """Find the raw data, or download it.
@@ -273,54 +254,47 @@ class Preparation:
         source = self._existing(download)
         if source is None and download:
             self._download()
-            source = self.source()
+            source = self.raw.source()
         if source is None:
+            looked_for = self.recipe.looked_for(self.root)
             missing = (
                 f"{self._title}: no records and no raw data in {self.root} "
-                f"(looked for {', '.join([self.target.name, *self.recipe.looked_for(self.root)])})."
+                f"(looked for {', '.join([self.target.name, *looked_for])})."
             )
-            hints = [missing, self._near(), self._how_to_get(download)]
-            raise NotPreparedError(" ".join(filter(None, hints)), root=str(self.root))
+            hints = [near(self.root, looked_for), self._how_to_get(download)] if self.recipe.raw_files else []
+            raise NotPreparedError(" ".join(filter(None, [missing, *hints])), root=str(self.root))
         self._refuse_if_forbidden()
         self._check_size(source, download)
-        self._raw.tidy()
+        self.raw.tidy()
         return source
 
     def _existing(self, download: bool | None) -> Source | None:
         """Return the raw data; None if there is none, or if missing files may be downloaded."""
         try:
-            return self.source()
+            return self.raw.source()
         except SourceError:
             if not download or not self.recipe.raw_files:
                 raise
             return None
 
     def _download(self) -> None:
+        looked_for = self.recipe.looked_for(self.root)
         if not self.recipe.raw_files:
-            looked_for = ", ".join(self.recipe.looked_for(self.root))
             raise NotPreparedError(
-                f"{self._title}: no raw data in {self.root} (looked for {looked_for}). It cannot be downloaded: pass "
-                "the path of data that you have.",
+                f"{self._title}: no raw data in {self.root} (looked for {', '.join(looked_for)}). It cannot be "
+                "downloaded: pass the path of data that you have.",
                 root=str(self.root),
             )
-        if hint := self._near():
-            self.progress.note(hint)
-        self._raw.check_addresses()
+        if hint := near(self.root, looked_for):
+            self.raw.progress.note(hint)
+        self.raw.check_addresses()
         self._check_room()
-        self._raw.download()
-
-    def _near(self) -> str:
-        """Say where raw data of a dataset lies that was not found; "" if none is seen."""
-        if not self.recipe.raw_files:
-            return ""
-        return near(self.root, self.recipe.looked_for(self.root))
+        self.raw.download()
 
     def _how_to_get(self, download: bool | None) -> str:
         """Describe how to get the raw data, by a command or by hand."""
-        if not self.recipe.raw_files:
-            return ""
         try:
-            self._raw.check_addresses()
+            self.raw.check_addresses()
         except (DownloadError, TermsError) as err:
             return str(err)
         command = self.recipe.command(self.root)
@@ -353,30 +327,32 @@ class Preparation:
 
         A note names files of unknown size, which are not counted.
         """
-        missing = self._raw.missing
+        missing = self.raw.missing
         if unknown := [remote.name for remote in missing if remote.expected_bytes is None]:
-            self.progress.note(f"Whether there is room for {', '.join(unknown)} is not checked: the size is not known.")
+            self.raw.progress.note(
+                f"Whether there is room for {', '.join(unknown)} is not checked: the size is not known."
+            )
         files = [(remote, remote.path(self.root)) for remote in self.recipe.raw_files]
         raw = sum(path.stat().st_size if path.is_file() else remote.expected_bytes or 0 for remote, path in files)
         records = self.recipe.records_bytes(raw)
         if volume(self.root) == volume(self.target):
-            check_space(self.root, self._raw.missing_bytes + records)
+            check_space(self.root, self.raw.missing_bytes + records)
         else:
-            check_space(self.root, self._raw.missing_bytes)
+            check_space(self.root, self.raw.missing_bytes)
             check_space(self.target.parent, records)
 
     def _publish(self, download: bool | None) -> None:
         """Make the record set, or wait for the process that makes it."""
         output, again = Output(self.target), self.refresh
-        with publishing(output, self.is_ready, self.progress, again=again, replaces=again) as build:
+        with publishing(output, self.is_ready, self.raw.progress, again=again, replaces=again) as build:
             if build is not None:
                 self._make(build, download)
         if build is not None and build.is_first:
-            self.progress.note(f"publish: {self.target}")
+            self.raw.progress.note(f"publish: {self.target}")
         elif self._digest and manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != self._digest:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
         if self._digest:
-            self._raw.discard()
+            self.raw.discard()
 
     def _make(self, build: Build, download: bool | None) -> None:
         """Write the record set into a build."""
@@ -384,7 +360,7 @@ class Preparation:
         if self.options.num_shards:
             source.cut(self.options.num_shards)  # an invalid number is refused before anything is written
         build.claim(self._plan(source), self.recipe.records_bytes(source))
-        finished, archives = Finished(build, self.progress), Archives(source, self._raw)
+        finished, archives = Finished(build, self.raw.progress), Archives(source, self.raw)
         self._announce(source, build, finished.written_bytes)
         try:
             with archives:
@@ -442,11 +418,11 @@ class Preparation:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + self.recipe.records_bytes(source)
         if build.discarded:
-            self.progress.note(
+            self.raw.progress.note(
                 f"{build.path} was an interrupted preparation with other options or raw data, or of another version of "
                 "recordzoo: it is begun again."
             )
-        self.progress.note(
+        self.raw.progress.note(
             f"Preparing {self._title}: {source.description} ({size}) -> {self.target}; "
             f"raw data and records together take {format_bytes(there)}"
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
@@ -456,7 +432,7 @@ class Preparation:
         """Convert each unit that is not finished."""
         units = self.units(source)
         if stale := _stale_units(units, finished, archives):
-            self.progress.note(f"{source.description} was written to since; some of it is converted again.")
+            self.raw.progress.note(f"{source.description} was written to since; some of it is converted again.")
             finished.drop(stale)
         shard_bytes = None if self.options.num_shards else self._shard_bytes(source)
         tasks = [
@@ -474,20 +450,20 @@ class Preparation:
             if number not in finished.units
         ]
         total = sum(unit.size_bytes for unit in units)
-        self.progress.begin(f"converting {self._title}", total, sum(units[n].size_bytes for n in finished.units))
+        self.raw.progress.begin(f"converting {self._title}", total, sum(units[n].size_bytes for n in finished.units))
         run_tasks(
             finished,
             tasks,
             list(archives.hashes.values()),
-            self.progress,
+            self.raw.progress,
             num_workers=self._num_workers(total),
             executor=self.options.executor,
             expansion=self.recipe.records_bytes(source) / max(1, source.size_bytes),
         )
-        self.progress.end()
+        self.raw.progress.end()
         shards = finished.shards  # each was read back while the next one was written
         values = sum(facts.spec.num_values for facts in shards)
-        self.progress.note(
+        self.raw.progress.note(
             f"read back: {format_bytes(finished.written_bytes)} in {counted(len(shards), 'shard')}, "
             f"{counted(values, 'value')}: as they were written"
         )
@@ -567,12 +543,6 @@ class Outlook:
         """The size of the records."""
         return None if self.peak_bytes is None or self.raw_bytes is None else self.peak_bytes - self.raw_bytes
 
-    @property
-    def convert_seconds(self) -> float | None:
-        """The time to convert on one core, at `CONVERT_SPEED`; None for variants, and if the size is not known."""
-        is_known = self.raw_bytes is not None and self.preparation.recipe.variant == ORIGINAL
-        return round((self.raw_bytes or 0) / CONVERT_SPEED, 1) if is_known else None
-
     def to_json(self) -> dict[str, JSON]:
         """Return a JSON object."""
         return {
@@ -587,7 +557,6 @@ class Outlook:
             "sources": list(self.sources),
             "needed_bytes": self.needed_bytes,
             "free_bytes": self.free_bytes,
-            "convert_seconds": self.convert_seconds,
             "changes": list(self.changes[:MOST_NAMED]),
             "num_changes": len(self.changes),
         }
