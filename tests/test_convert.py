@@ -516,7 +516,7 @@ def test_any_samples_come_back_or_are_refused(samples: list[dict[str, Any]]) -> 
         encoded = schema.encode(sample)
         found: dict[str, Any] = dict(encoded.row)
         for plan, data, _ in encoded.blobs:
-            field = plan.blob_field
+            field = plan.spec
             shape = encoded.row.get(f"{plan.name}.shape", np.zeros(0)).tolist()
             found[plan.name] = decode_value(BlobSpec(field.encoding, None, field.dtype), data, shape)
         for key, value in sample.items():

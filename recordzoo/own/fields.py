@@ -1,6 +1,8 @@
-"""`Fields`: which fields samples have and how each is stored, found from some samples; a sample as blobs and rows.
+"""What a field is: `Field` turns its values into bytes and numbers; `Fields` are those of a dataset's samples.
 
-A field's arrays have one dtype and one number of dimensions, any shapes, and None where a sample has no value.
+`Field.of` decides how a field is stored, by the values of some samples, and `Field.including` by each later one that
+does not fit; `Field.put` stores one. `recordzoo.families.selection` reads them. A field's arrays have one dtype and
+one number of dimensions, any shapes, and None where a sample has no value.
 """
 
 import json
@@ -34,11 +36,9 @@ Kind = Literal["image", "bytes", "picture", "pixels", "raw", "array", "json"]
 """How a field is stored: "image" and "bytes" untouched; "picture" as PNG; "pixels" and "raw" as raw numbers; "array" as
 a row of an array file; "json"."""
 
-Form = Literal["tuple", "dict", "value"]
-
 # Any: a number, a key, or None.
 Parts = Mapping[Any, str]
-"""The fields that an item of a sample becomes: of a tuple by number, of a dict by key; of any other by None."""
+"""What the parts of a sample, or of an item of it, are called: of a tuple by number, of a dict by key; else by None."""
 
 _ROW_BYTES = 1024
 """An array up to this size is a row of an array file: a million of them are in memory while they are put together."""
@@ -47,87 +47,19 @@ _PAGE_BYTES = 4096
 """A picture up to this size takes a page of a shard, or less, however it is stored."""
 
 _ENCODINGS = {"image": "image", "bytes": "bytes", "picture": "image", "pixels": "raw", "raw": "raw"}
-_USUAL_NAMES = ("image", "target")
-_PATH_HINT = "; of a file, give the bytes: Path(...).read_bytes()"
-_ONE_DTYPE = 'The arrays of a field have one dtype and one number of dimensions; kinds={FIELD: "json"} stores lists'
+
+
+class MisfitError(SampleError):
+    """A value is not like those before it."""
 
 
 class UnevenError(SampleError):
-    """A field's value is not like those before it, and all of them can be stored in another way.
-
-    ``field`` names the item of the sample; ``plans`` say how it, or a part of it, can be stored. ``parts`` is given if
-    the item's parts change.
-    """
-
-
-def _uneven(text: str, item: str, *plans: "FieldPlan", **parts: Parts) -> UnevenError:
-    return UnevenError(text, field=item, plans=plans, worthless=True, **parts)
+    """A value is not like those before it; its `fields` can store all of them, some as other `kinds` than before."""
 
 
 # Any, here and below: values are whatever a dataset gives.
-def _holds(name: str, value: Any, expected: str) -> str:
-    return f"{name!r} holds a {describe(value)}, not {expected}"
-
-
-def _json_instead(text: str, item: str) -> UnevenError:
-    return _uneven(text, item, FieldPlan(item, "json"), parts={None: item})
-
-
-@dataclass(frozen=True, slots=True)
-class FieldPlan:
-    """How one field is stored; of numbers also their dtype, and the shape of a row or the number of dimensions.
-
-    Attributes:
-        kind: As `Kind` has it; "none" while all samples have None.
-        is_tensor: The dataset gives tensors.
-        dimensions: The number of dimensions, if images come as arrays or tensors; 0 for PIL images.
-    """
-
-    name: str
-    kind: Kind | Literal["none"]
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    is_tensor: bool = False
-    dimensions: int = 0
-
-    @property
-    def blob_field(self) -> BlobSpec | None:
-        """How the record set stores the field's values; None for rows of an array."""
-        if self.kind == "array":
-            return None
-        return BlobSpec(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
-
-    # Any: of any dtype.
-    def has_look_of(self, array: NDArray[Any] | None) -> bool:
-        """Whether an array has the dtype and the number of dimensions of the field's arrays."""
-        return array is not None and (array.dtype.str, array.ndim) == (self.dtype, len(self.shape))
-
-    def misfit(self, value: Any, item: str) -> SampleError:
-        """Return the error for a value that does not fit: an `UnevenError` if another plan stores it and all before it.
-
-        Args:
-            value: The value; None: there is none.
-            item: The item of the sample that the field is a part of.
-        """
-        array, expected = as_array(value), "bytes"
-        if self.kind == "array":  # of other shapes, arrays stay arrays; numbers become JSON
-            text = _holds(item, value, f"{np.dtype(self.dtype)} {list(self.shape) or ''}".rstrip())
-            is_alike = value is None or self.has_look_of(array)
-            if is_alike and (self.shape or self.is_tensor or np.dtype(self.dtype).kind == "f"):
-                return _uneven(text, item, replace(self, kind="raw", shape=(0,) * len(self.shape)))
-            if is_alike or (is_json(value) and (array is None or not (array.ndim or self.shape))):
-                return _json_instead(text, item)
-            return SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
-        if self.kind in ("picture", "pixels"):  # PNG or arrays can store all of them
-            if is_picture(value):
-                return _uneven(f"{item!r} holds images of several kinds", item, FieldPlan(self.name, "picture"))
-            if array is not None and array.dtype == np.uint8 and array.ndim == self.dimensions:
-                raw = FieldPlan(self.name, "raw", "|u1", (0,) * array.ndim, self.is_tensor)
-                return _uneven(f"{item!r} holds a {describe(value)}, no image", item, raw)
-            expected = "an image"
-        elif self.kind == "raw":
-            expected = f"{np.dtype(self.dtype)} numbers of {len(self.shape)} dimensions"
-        return SampleError(_holds(self.name, value, expected))
+def _misfit(name: str, value: Any, expected: str) -> MisfitError:
+    return MisfitError(f"{name!r} holds a {describe(value)}, not {expected}")
 
 
 @dataclass
@@ -139,7 +71,7 @@ class Encoded:
         row: For each array field its value, and for each raw field, as ``<field>.shape``, the shape.
     """
 
-    blobs: list[tuple[FieldPlan, bytes, str]] = field(default_factory=list)
+    blobs: "list[tuple[Field, bytes, str]]" = field(default_factory=list)
     row: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -147,148 +79,153 @@ class Encoded:
         """The bytes of all of it."""
         return sum(len(data) for _, data, _ in self.blobs) + sum(array.nbytes for array in self.row.values())
 
-    def add(self, plan: FieldPlan, value: Any, item: str = "") -> None:
-        """Add the value of a field; `item` is the item of the sample that the field is a part of.
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How one field is stored; of numbers also their dtype, and the shape of a row or the number of dimensions.
+
+    Attributes:
+        kind: As `Kind` has it; "none" while all samples have None.
+        is_tensor: The dataset gives tensors.
+        dimensions: The number of dimensions, if images come as arrays or tensors; 0 for PIL images.
+    """
+
+    name: str
+    kind: Kind | Literal["none"] = "none"
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    is_tensor: bool = False
+    dimensions: int = 0
+
+    @classmethod
+    def of(
+        cls, name: str, values: Mapping[int, Any], kind: Kind | None = None, *, is_first: bool, in_dict: bool
+    ) -> "Field":
+        """Choose by the first value of some, and again if a later one is not like it.
+
+        Args:
+            name: Its name.
+            values: At least one value, by position.
+            kind: How the user wants it to be stored.
+            is_first: It is the first one, or "image": small arrays are no rows.
+            in_dict: Its arrays have shapes of their own and are no images.
 
         Raises:
-            UnevenError: The value needs another plan.
-            SampleError: The value cannot be stored.
+            SampleError: A value cannot be stored, or not like those before it; the message has its position.
         """
-        data, ending = b"", ""
-        if plan.name == "boxes" and (said := getattr(getattr(value, "format", None), "value", "XYXY")) != "XYXY":
-            raise SampleError(f"'boxes' are {said}, not XYXY: apply torchvision's v2.ConvertBoundingBoxFormat('XYXY').")
-        if plan.kind == "array":
-            row = as_array(value)
-            if row is None or not plan.has_look_of(row) or row.shape != plan.shape:
-                raise plan.misfit(value, item or plan.name)
-            self.row[plan.name] = row.copy()  # the caller may reuse the array for the next sample
-            return
-        if value is None:
-            if plan.kind in ("raw", "pixels"):
-                self.row[f"{plan.name}.shape"] = np.zeros(len(plan.shape), np.uint32)
-            return
-        if plan.kind in ("image", "bytes") and isinstance(value, bytes | bytearray | memoryview):
-            data = bytes(value)
-            ending = sniffed_ending(data) if plan.kind == "image" else ""
-        elif plan.kind == "picture" and is_picture(value):
-            data, ending = picture_bytes(value)
-        elif plan.kind == "json":
-            try:
-                data = json_bytes(value)
-            except SampleError as err:
-                raise SampleError(f"{plan.name!r} holds {err}") from None
-        else:  # numbers; what else came here fits no plan
-            array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
-            if array is None or not plan.has_look_of(array):
-                raise plan.misfit(value, item or plan.name)
-            data = np.ascontiguousarray(array).tobytes()
-            self.row[f"{plan.name}.shape"] = np.array(array.shape, np.uint32)
-        self.blobs.append((plan, data, ending))
-
-
-def _choose_all(
-    name: str, values: Mapping[int, Any], *, kinds: Mapping[str, Kind], taken: Collection[str], is_first: bool = False
-) -> tuple[Parts, list[FieldPlan]]:
-    """Choose how an item of the samples is stored, from its values by position: as one field, or each of its parts.
-
-    Args:
-        name: What the item is called.
-        values: At least one value.
-        kinds: How fields are stored, for the fields that the user names.
-        taken: The names of other fields.
-        is_first: The item is the first one, or "image": small arrays are no rows.
-
-    Raises:
-        SampleError: A value cannot be stored; the message has its position.
-    """
-    parts = {None: name} if name in kinds else _parts(name, values, taken)
-    plans = []
-    for key, part in parts.items():
-        column = {position: _part_of(value, key) for position, value in values.items()}
-        plans.append(_choose(part, column, is_first=is_first, kind=kinds.get(part), in_dict=isinstance(key, str)))
-    return parts, plans
-
-
-def _part_of(value: Any, key: Any) -> Any:
-    """Return an item of a dict or tuple, None if it has no such item; by None, the value itself."""
-    if key is None or value is None:
-        return value
-    return value.get(key) if isinstance(value, Mapping) else value[key]
-
-
-def _parts(name: str, values: Mapping[int, Any], taken: Collection[str]) -> Parts:
-    """Return the fields of a dict with arrays, or of a tuple that always has as many numbers and arrays."""
-    there = [value for value in values.values() if value is not None]
-    if there and all(isinstance(value, Mapping) for value in there):
-        items = [item for value in there for item in value.items()]
-        if any(_is_array(each) for _, each in items) and all(isinstance(key, str) for key, _ in items):
-            return _name_parts(name, dict.fromkeys(key for key, _ in items), taken)
-    lengths = {len(value) if isinstance(value, tuple) else 0 for value in there}
-    if len(lengths) != 1 or lengths == {0}:
-        return {None: name}
-    columns = [[as_array(part) for part in column] for column in zip(*there, strict=True)]
-    are_arrays = any(each is not None and each.ndim for column in columns for each in column)
-    dtypes = [{None if each is None else each.dtype.str for each in column} for column in columns]
-    is_even = len(there) == len(values) and all(len(each) == 1 and None not in each for each in dtypes)
-    return {i: f"{name}_{i}" for i in range(len(columns))} if are_arrays or is_even else {None: name}
-
-
-def _name_parts(name: str, keys: Collection[str], taken: Collection[str]) -> dict[str, str]:
-    """Return a field for each key: the key, or after the item's name if another field is called so."""
-    found: dict[str, str] = {}
-    for key in keys:
-        plain = field_name(key)
-        found[key] = f"{name}_{plain}" if plain in taken or plain in found.values() else plain
-    return found
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "shape") and as_array(value) is not None
-
-
-def _choose(
-    name: str, values: Mapping[int, Any], *, is_first: bool = False, kind: Kind | None = None, in_dict: bool = False
-) -> FieldPlan:
-    """Choose how one field is stored: by its first value, and again if a later one is not like it.
-
-    Args:
-        in_dict: Its arrays have shapes of their own and are no images.
-
-    Raises:
-        SampleError: A value cannot be stored, or not like those before it; the message has its position.
-    """
-    there = {position: value for position, value in values.items() if value is not None}
-    if not there:
-        return FieldPlan(name, "json" if kind == "json" else "none")
-    position, value = next(iter(there.items()))
-    with at_position(position):
-        chosen = kind or _kind(name, value, is_first=is_first, in_dict=in_dict)
-    if kind is None and chosen == "picture" and _is_smaller_raw(list(there.values())):
-        chosen = "pixels"
-    given = as_array(value)
-    array = as_pixels(value) if chosen == "pixels" else given
-    dimensions = given.ndim if given is not None and chosen in ("picture", "pixels") else 0
-    plan = FieldPlan(name, chosen, "", (), hasattr(value, "detach"), dimensions)
-    if chosen in ("array", "raw", "pixels"):
-        if array is None:
-            raise SampleError(f"position {position}: {name!r} is a {describe(value)}; it cannot be stored as {chosen}.")
-        plan = replace(plan, dtype=array.dtype.str, shape=array.shape)
-    while True:
+        there = {position: value for position, value in values.items() if value is not None}
+        if not there:
+            return cls(name, "json" if kind == "json" else "none")
+        position, value = next(iter(there.items()))
+        with at_position(position):
+            chosen = cls._like(name, value, kind or _kind(name, value, is_first=is_first, in_dict=in_dict))
+        if kind is None and chosen.kind == "picture" and _is_smaller_raw(list(there.values())):
+            chosen = cls._like(name, value, "pixels")
         for position, value in values.items():
             with at_position(position):
-                try:
-                    Encoded().add(plan, value)
-                except UnevenError as err:
-                    if kind is not None:
-                        raise SampleError(f"{err}; kinds asks for {kind!r}") from None
-                    plan = replace(err.details["plans"][0], is_tensor=plan.is_tensor, dimensions=dimensions)
-                    break
-        else:
-            return plan
+                chosen = chosen.including(value, is_fixed=kind is not None)
+        return chosen
+
+    @classmethod
+    def _like(cls, name: str, value: Any, kind: Kind) -> "Field":
+        """Return the field of a kind for a value, and others like it."""
+        given = as_array(value)
+        numbers = as_pixels(value) if kind == "pixels" else given
+        dimensions = given.ndim if given is not None and kind in ("picture", "pixels") else 0
+        found = cls(name, kind, is_tensor=hasattr(value, "detach"), dimensions=dimensions)
+        if kind not in ("array", "raw", "pixels"):
+            return found
+        if numbers is None:
+            raise SampleError(f"{name!r} is a {describe(value)}; it cannot be stored as {kind}")
+        return replace(found, dtype=numbers.dtype.str, shape=numbers.shape)
+
+    def including(self, value: Any, *, is_fixed: bool) -> "Field":
+        """Return how a value is stored with all those before it.
+
+        Raises:
+            SampleError: They cannot be, or only in another way, and the field `is_fixed`.
+        """
+        try:
+            self.put(value, Encoded())
+        except MisfitError as err:
+            if is_fixed or (wider := self._wider(value)) is None:
+                raise SampleError(str(err)) from None
+            return wider
+        return self
+
+    def _wider(self, value: Any) -> "Field | None":
+        """Return how a value that does not fit is stored with all those before it; None if they cannot be."""
+        array = as_array(value)
+        if self.kind in ("picture", "pixels"):  # PNG or arrays can store all of them
+            if is_picture(value):
+                return replace(self, kind="picture", dtype="", shape=())
+            if array is None or array.dtype != np.uint8 or array.ndim != self.dimensions:
+                return None
+            return replace(self, kind="raw", dtype="|u1", shape=array.shape)
+        if self.kind != "array":
+            return None
+        is_alike = value is None or self._is_like(array)
+        if is_alike and (self.shape or self.is_tensor or np.dtype(self.dtype).kind == "f"):
+            return replace(self, kind="raw")
+        is_array = array is not None and (array.ndim > 0 or bool(self.shape))
+        return Field(self.name, "json") if is_alike or (is_json(value) and not is_array) else None
+
+    @property
+    def spec(self) -> BlobSpec | None:
+        """How the record set stores the values; None for rows of an array."""
+        if self.kind == "array":
+            return None
+        return BlobSpec(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
+
+    def put(self, value: Any, encoded: Encoded) -> None:
+        """Add a value to a sample.
+
+        Raises:
+            MisfitError: It is not of this kind, dtype or number of dimensions.
+            SampleError: It cannot be stored.
+        """
+        if self.name == "boxes" and (said := getattr(getattr(value, "format", None), "value", "XYXY")) != "XYXY":
+            raise SampleError(f"'boxes' are {said}, not XYXY: apply torchvision's v2.ConvertBoundingBoxFormat('XYXY').")
+        if self.kind == "array":
+            row = as_array(value)
+            if row is None or not self._is_like(row) or row.shape != self.shape:
+                raise _misfit(self.name, value, f"{np.dtype(self.dtype)} {list(self.shape) or ''}".rstrip())
+            encoded.row[self.name] = row.copy()  # the caller may reuse the array for the next sample
+        elif self.kind in ("raw", "pixels"):
+            array = as_pixels(value) if self.kind == "pixels" else as_array(value)
+            if value is not None and not self._is_like(array):
+                what = "an image" if self.kind == "pixels" else f"{np.dtype(self.dtype)} numbers"
+                raise _misfit(self.name, value, f"{what} of {len(self.shape)} dimensions")
+            shape = np.zeros(len(self.shape)) if array is None else array.shape
+            encoded.row[f"{self.name}.shape"] = np.array(shape, np.uint32)
+            if array is not None:
+                encoded.blobs.append((self, np.ascontiguousarray(array).tobytes(), ""))
+        elif value is not None:
+            encoded.blobs.append((self, *self._file(value)))
+
+    def _file(self, value: Any) -> tuple[bytes, str]:
+        """Return the bytes of a value that is no array, and the ending of an image's file."""
+        if self.kind == "json":
+            try:
+                return json_bytes(value), ""
+            except SampleError as err:
+                raise SampleError(f"{self.name!r} holds {err}") from None
+        if self.kind == "picture" and is_picture(value):
+            return picture_bytes(value)
+        if self.kind in ("image", "bytes") and isinstance(value, bytes | bytearray | memoryview):
+            data = bytes(value)
+            return data, sniffed_ending(data) if self.kind == "image" else ""
+        what = {"none": "None as before", "picture": "an image"}
+        raise _misfit(self.name, value, what.get(self.kind, "bytes"))
+
+    # Any: of any dtype.
+    def _is_like(self, array: NDArray[Any] | None) -> bool:
+        """Whether an array has the dtype and the number of dimensions of the field's arrays."""
+        return array is not None and (array.dtype.str, array.ndim) == (self.dtype, len(self.shape))
 
 
 def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
-    """Choose from one value."""
+    """Choose a kind for a value; see `Field.of`."""
     if isinstance(value, bytes | bytearray | memoryview):
         return "image" if look(bytes(value)).problem is None or name == "image" else "bytes"
     array = as_array(value)
@@ -300,9 +237,7 @@ def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
     try:
         json_bytes(value)
     except SampleError as err:
-        inside = f" ({err})" if isinstance(value, dict | list | tuple) else ""
-        hint = _PATH_HINT if isinstance(value, os.PathLike) else inside
-        raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}") from None
+        raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON ({err})") from None
     return "json"
 
 
@@ -318,116 +253,164 @@ def _is_smaller_raw(values: Sequence[Any]) -> bool:
     )
 
 
+def _part_of(value: Any, key: Any) -> Any:
+    """Return an item of a dict or tuple, None if it has no such item; by None, the value itself."""
+    if key is None or value is None:
+        return value
+    return value.get(key) if isinstance(value, Mapping) else value[key]
+
+
+def _parts(name: str, values: Collection[Any], taken: Collection[str]) -> Parts:
+    """Return the fields of a dict with arrays, or of a tuple that always has as many numbers and arrays."""
+    there = [value for value in values if value is not None]
+    if there and all(isinstance(value, Mapping) for value in there):
+        items = [item for value in there for item in value.items()]
+        if any(_is_array(each) for _, each in items) and all(isinstance(key, str) for key, _ in items):
+            return _named_parts(name, dict.fromkeys(key for key, _ in items), taken)
+    lengths = {len(value) if isinstance(value, tuple) else 0 for value in there}
+    if len(lengths) != 1:
+        return {None: name}
+    arrays = [as_array(part) for value in there if isinstance(value, tuple) for part in value]
+    are_numbers = len(there) == len(values) and all(each is not None for each in arrays)
+    are_parts = are_numbers or any(each is not None and each.ndim for each in arrays)
+    return {i: f"{name}_{i}" for i in range(lengths.pop())} if are_parts and arrays else {None: name}
+
+
+def _lacking(parts: Parts, value: Any) -> str:
+    """Say what a value of an item should be instead; "" if it is None, or has no other parts than the item's."""
+    if value is None or None in parts:
+        return ""
+    if 0 in parts:
+        return "" if isinstance(value, tuple) and len(value) == len(parts) else f"a tuple of {len(parts)}"
+    has_parts = isinstance(value, Mapping) and value.keys() <= parts.keys()
+    return "" if has_parts else f"a dict of {', '.join(parts)}"
+
+
+def _named_parts(name: str, keys: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """Return a field for each key: the key, or after the item's name if another field is called so."""
+    found: dict[str, str] = {}
+    for key in keys:
+        plain = field_name(key)
+        found[key] = f"{name}_{plain}" if plain in taken or plain in found.values() else plain
+    return found
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape") and as_array(value) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The fields of a dataset's samples.
 
     Attributes:
-        form: What a sample is: a tuple, a dict, or one value.
-        keys: If a sample is a dict, its keys.
-        names: What its items are called, in their order.
+        items: What the items of a sample are called.
+        kinds: How fields are stored, for the fields that the user names.
+        has_gaps: Whether a sample may be without its "image". Any other field may have None: it has no value then.
         parts: The fields of each item: several for a tuple of numbers and arrays, or a dict with arrays.
         fields: How each field is stored.
-        has_gaps: Whether a sample may be without its "image". Any other field may have None: it has no value then.
     """
 
-    form: Form
-    keys: tuple[str, ...]
-    names: tuple[str, ...]
-    parts: Mapping[str, Parts]
-    fields: Mapping[str, FieldPlan]
+    items: Parts
+    kinds: Mapping[str, Kind]
     has_gaps: bool = False
+    parts: Mapping[str, Parts] = field(default_factory=dict)
+    fields: Mapping[str, Field] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, JSON]:
         """What a record set keeps of it."""
         several = {item: parts for item, parts in self.parts.items() if None not in parts}
         return {
-            "form": self.form,
-            "fields": list(self.names),
+            "fields": list(self.items.values()),
             "parts": {item: list(each.values()) if 0 in each else dict(each) for item, each in several.items()},
-            "tensors": [plan.name for plan in self.fields.values() if plan.is_tensor],
-            "pictures": {p.name: p.dimensions for p in self.fields.values() if p.kind in ("picture", "pixels")},
+            "tensors": [each.name for each in self.fields.values() if each.is_tensor],
+            "pictures": {e.name: e.dimensions for e in self.fields.values() if e.kind in ("picture", "pixels")},
         }
 
     def identity(self) -> str:
         """All of it as text."""
-        return json.dumps({**self.to_json(), "plans": [asdict(plan) for plan in self.fields.values()]})
+        return json.dumps(asdict(self))
 
-    def widened(self, err: UnevenError) -> "Fields":
-        """Return the schema with one item stored as an `UnevenError` says."""
-        item, plans = err.details["field"], {plan.name: plan for plan in err.details["plans"]}
-        before = self.parts[item]
-        now = err.details.get("parts", before)
-        gone = set(before.values()).difference(now.values())
-        fields = {name: plan for name, plan in self.fields.items() if name not in gone}
-        return replace(self, parts={**self.parts, item: now}, fields={**fields, **plans})
+    def with_item(self, item: str, values: Mapping[int, Any], *, is_first: bool = False) -> "Fields":
+        """Choose how an item of the samples is stored, from values by position: as one field, or each of its parts.
+
+        Raises:
+            SampleError: A value cannot be stored; the message has its position.
+        """
+        taken = {*self.items.values(), *self.fields} - {item}
+        parts = {None: item} if item in self.kinds else _parts(item, list(values.values()), taken)
+        return self._with_parts(item, parts, values, is_first=is_first)
+
+    def _with_parts(self, item: str, parts: Parts, values: Mapping[int, Any], *, is_first: bool = False) -> "Fields":
+        """Store an item as some fields; one that has values already keeps them, and gets the last of these."""
+        found = dict(self.fields)
+        for key, name in parts.items():
+            column = {position: _part_of(value, key) for position, value in values.items()}
+            kind, before = self.kinds.get(name), found.get(name)
+            if before is not None and before.kind != "none":
+                found[name] = before.including(list(column.values())[-1], is_fixed=kind is not None)
+            else:
+                found[name] = Field.of(name, column, kind, is_first=is_first, in_dict=isinstance(key, str))
+        return replace(self, parts={**self.parts, item: parts}, fields=found)
 
     def encode(self, sample: Any) -> Encoded:
         """Turn a sample into blobs and rows.
 
         Raises:
-            UnevenError: A field is not like that of the samples that were looked at.
+            UnevenError: A value is not like those before it, and other fields can store all of them.
             SampleError: It cannot be stored.
         """
         encoded = Encoded()
-        for item, value in self.items(sample):
+        for item, value in self.values_of(sample):
             parts = self.parts[item]
-            if value is None or None not in parts:
-                self._check(item, parts, value)
-            for key, name in parts.items():
-                plan, part = self.fields[name], value if key is None else _part_of(value, key)
-                if plan.kind == "none" and part is not None:
-                    raise self._first_value(item, key, plan, part)
-                encoded.add(plan, part, item)
+            needs_image = item == "image" and None in parts and not self.has_gaps
+            if value is None and needs_image and self.fields[item].kind not in ("none", "json", "array"):
+                raise SampleError("'image' holds None, not an image")
+            try:
+                if expected := _lacking(parts, value):
+                    raise _misfit(item, value, expected)
+                for key, name in parts.items():
+                    self.fields[name].put(_part_of(value, key), encoded)
+            except MisfitError as err:
+                if (wider := self._wider(item, value)) is None:
+                    raise SampleError(str(err)) from None
+                kinds = {each.name: each.kind for each in wider.fields.values() if self.fields.get(each.name) != each}
+                raise UnevenError(str(err), fields=wider, kinds=kinds, worthless=True) from None
         return encoded
 
-    def _first_value(self, item: str, key: Any, plan: FieldPlan, value: Any) -> UnevenError:
-        """Return the error for the first value of a field that had none before."""
-        text, seen = f"{plan.name!r} holds a {describe(value)}, and None before", {-2: None, -1: value}
-        if key is not None:
-            return _uneven(text, item, _choose(plan.name, seen, in_dict=isinstance(key, str)))
-        parts, plans = _choose_all(item, seen, kinds={}, taken=self.fields.keys() - {item})
-        return _uneven(text, item, *plans, parts=parts)
+    def _wider(self, item: str, value: Any) -> "Fields | None":
+        """Return the fields that store a value of an item that does not fit, and all before it; None if none do.
 
-    def _check(self, item: str, parts: Parts, value: Any) -> None:
-        """Raise unless None or a value of several parts fits; all tuples can become JSON, and dicts have more keys."""
-        if None in parts:
-            if item == "image" and not self.has_gaps and self.fields[item].kind not in ("none", "json", "array"):
-                raise SampleError(_holds(item, value, "an image"))
-        elif value is None:
-            return
-        elif 0 in parts:
-            if isinstance(value, tuple) and len(value) == len(parts):
-                return
-            inner = [as_array(each) for each in (value if isinstance(value, tuple | list) else (value,))]
-            text = _holds(item, value, f"a tuple of {len(parts)}")
-            if not is_json(value) or any(each is not None and each.ndim for each in inner):
-                raise SampleError(text)
-            raise _json_instead(text, item)
-        elif not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise SampleError(_holds(item, value, f"a dict of {', '.join(parts)}"))
-        elif more := [key for key in value if key not in parts]:
-            found = _name_parts(item, more, self.fields.keys())
-            plans = [_choose(name, {-2: None, -1: value[key]}, in_dict=True) for key, name in found.items()]
-            text = f"{item!r} holds a dict with {', '.join(map(repr, more))}, which the samples before have not"
-            raise _uneven(text, item, *plans, parts={**parts, **found})
+        Raises:
+            SampleError: It cannot be stored.
+        """
+        parts, seen = self.parts[item], {-2: None, -1: value}
+        if None in parts and self.fields[item].kind == "none":
+            return self.with_item(item, seen)
+        if not _lacking(parts, value):
+            return self._with_parts(item, parts, seen)
+        if isinstance(value, Mapping) and 0 not in parts and all(isinstance(key, str) for key in value):
+            more = _named_parts(item, [key for key in value if key not in parts], self.fields)
+            return self._with_parts(item, {**parts, **more}, seen)
+        before = [self.fields[name] for name in parts.values()]
+        if 0 not in parts or not is_json(value) or any(each.kind != "array" or each.shape for each in before):
+            return None
+        others = {name: each for name, each in self.fields.items() if each not in before}  # numbers of several lengths
+        return replace(self, parts={**self.parts, item: {None: item}}, fields={**others, item: Field(item, "json")})
 
-    def items(self, sample: Any) -> Iterable[tuple[str, Any]]:
-        """Yield the items of a sample with the names of their fields.
+    def values_of(self, sample: Any) -> list[tuple[str, Any]]:
+        """Return the items of a sample with their names.
 
         Raises:
             SampleError: It has other items.
         """
-        if self.form == "value":
-            return [(self.names[0], sample)]
-        if self.form == "dict":
-            if not isinstance(sample, Mapping) or len(sample) != len(self.keys) or set(sample) != set(self.keys):
-                found = f", but of {', '.join(map(str, sample))[:300]}" if isinstance(sample, Mapping) else ""
-                raise SampleError(f"a {describe(sample)} that is no dict of {', '.join(self.keys)}{found}")
-            return [(name, sample[key]) for key, name in zip(self.keys, self.names, strict=True)]
-        if not isinstance(sample, tuple | list) or len(sample) != len(self.names):
-            raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.names)}")
-        return zip(self.names, sample, strict=True)
+        is_dict = isinstance(sample, Mapping)
+        keys = sample.keys() if is_dict else range(len(sample)) if isinstance(sample, tuple | list) else ()
+        if None not in self.items and {*keys} != self.items.keys():
+            expected = f"tuple of {len(self.items)}" if 0 in self.items else f"dict of {', '.join(self.items)}"
+            found = f", but of {', '.join(map(str, keys))[:300]}" if is_dict else ""
+            raise SampleError(f"a {describe(sample)} that is no {expected}{found}")
+        return [(name, sample if key is None else sample[key]) for key, name in self.items.items()]
 
 
 def infer(
@@ -455,31 +438,25 @@ def infer(
             raise ArgumentError(
                 f"Unknown value {kind!r} for {name!r} in argument kinds. Valid values are {get_args(Kind)}."
             )
-    form, keys = _form(next(iter(samples.values())))
-    items = _item_names(form, keys, names)
-    whole = Fields(form, keys, items, {}, {})
-    values: dict[str, dict[int, Any]] = {item: {} for item in items}
+    first = next(iter(samples.values()))
+    found = Fields(_items(first, names), dict(kinds), has_gaps)
+    values: dict[str, dict[int, Any]] = {}
     for position, sample in samples.items():
         with at_position(position):
-            for item, value in whole.items(sample):
-                values[item][position] = value
-    parts: dict[str, Parts] = {}
-    plans: dict[str, FieldPlan] = {}
-    for item in items:
-        taken = {*items, *plans} - {item}
-        parts[item], found = _choose_all(
-            item, values[item], kinds=kinds, taken=taken, is_first=item in (items[0], "image")
-        )
-        plans |= {plan.name: plan for plan in found}
-    is_guess = form != "dict" and names is None  # the first item is an image until it turns out to be none
+            for item, value in found.values_of(sample):
+                values.setdefault(item, {})[position] = value
+    for item, column in values.items():
+        found = found.with_item(item, column, is_first=item in (next(iter(values)), "image"))
+    # The first item is an image until it turns out to be none.
+    is_guess = names is None and not isinstance(first, Mapping)
     if "image" not in kinds:
         _refuse_path(values.get("image", {}), is_guess=is_guess)
-    if is_guess and "image" in plans and plans["image"].kind in ("array", "json", "none"):
-        return infer(samples, ("input", *items[1:]), kinds, has_gaps=has_gaps)
-    if unknown := sorted(set(kinds).difference(plans)):
-        raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
-    _check_names([name for each in parts.values() for name in each.values()])
-    return Fields(form, keys, items, parts, plans, has_gaps)
+    if is_guess and "image" in found.fields and found.fields["image"].kind in ("array", "json", "none"):
+        return infer(samples, ("input", *list(values)[1:]), kinds, has_gaps=has_gaps)
+    if unknown := sorted(set(kinds).difference(found.fields)):
+        raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(found.fields)}.")
+    _check_names([name for parts in found.parts.values() for name in parts.values()])
+    return found
 
 
 def _refuse_path(images: Mapping[int, Any], *, is_guess: bool) -> None:
@@ -487,8 +464,8 @@ def _refuse_path(images: Mapping[int, Any], *, is_guess: bool) -> None:
     for position, value in images.items():
         if isinstance(value, str | os.PathLike) and (not is_guess or is_image(os.fspath(value))):
             raise SampleError(
-                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{_PATH_HINT}. A list "
-                "of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
+                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}; of a file, give the bytes: "
+                "Path(...).read_bytes(). A list of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
                 position=position,
             )
 
@@ -504,31 +481,27 @@ def _check_names(names: Sequence[Any]) -> None:
             )
 
 
-def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
-    if isinstance(sample, Mapping):
-        return "dict", tuple(sample)
-    if isinstance(sample, tuple | list) and sample:
-        usual = (*_USUAL_NAMES, *(f"field_{i}" for i in range(2, len(sample))))[: len(sample)]
-        return "tuple", tuple(getattr(sample, "_fields", usual))
-    return "value", _USUAL_NAMES[:1]
-
-
-def _item_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return the names of the items.
+def _items(sample: Any, names: Sequence[str] | Mapping[str, str] | None) -> Parts:
+    """Return what the items of samples are called.
 
     Raises:
-        ArgumentError: They do not fit the samples, or are no names of fields.
+        ArgumentError: The names do not fit the samples, or are no names of fields.
     """
-    items = keys
+    if isinstance(sample, Mapping):
+        form, found = "dict", {key: key for key in sample}
+    elif isinstance(sample, tuple | list) and sample:
+        usual = ("image", "target", *(f"field_{i}" for i in range(2, len(sample))))[: len(sample)]
+        form, found = "tuple", dict(enumerate(getattr(sample, "_fields", usual)))
+    else:
+        form, found = "value", {None: "image"}
     if isinstance(names, Mapping):
-        if form != "dict" or not set(names) <= set(keys):
-            raise ArgumentError(
-                f"Argument fields renames {', '.join(names)}, but a sample is a {form} of {', '.join(keys)}."
-            )
-        items = tuple(names.get(key, key) for key in keys)
+        if not names.keys() <= found.keys():
+            given = ", ".join(found.values())
+            raise ArgumentError(f"Argument fields renames {', '.join(names)}, but a sample is a {form} of {given}.")
+        found |= names
     elif names is not None:
-        if form == "dict" or len(names) != len(keys):
-            raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(keys)}.")
-        items = tuple(names)
-    _check_names(items)
-    return items
+        if form == "dict" or len(names) != len(found):
+            raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(found)}.")
+        found = dict(zip(found, names, strict=True))
+    _check_names(list(found.values()))
+    return found

@@ -59,10 +59,15 @@ class Row(NamedTuple):
     piece: str = ""
     remark: str = ""
 
+    def named(self, encoded: Encoded) -> "Row":
+        """Return the row; without a name it is named by its key, with the ending of its first image's file."""
+        endings = (ending for field, _, ending in encoded.blobs if field.kind in ("image", "picture"))
+        return self if self.name else self._replace(name=self.key + next(endings, ""))
+
     def blobs(self, encoded: Encoded) -> Iterator[Blob]:
         """Give the sample's blobs; an image's key has the ending of its file."""
-        for plan, data, ending in encoded.blobs:
-            yield Blob(plan.name, f"{self.key}{ending}", data, checked=plan.kind == "image", name=self.name)
+        for field, data, ending in encoded.blobs:
+            yield Blob(field.name, f"{self.key}{ending}", data, checked=field.kind == "image", name=self.name)
 
 
 class Rows:
@@ -110,7 +115,6 @@ class SampleRecipe(Recipe):
 
     Args:
         output: The record set's directory.
-        kinds: How fields are stored, for the fields that the user names.
         classes: Class names, if there are.
         metadata: JSON to store in the manifest.
         data: What yields the samples.
@@ -132,19 +136,17 @@ class SampleRecipe(Recipe):
     def __init__(
         self,
         output: Path,
-        kinds: Mapping[str, Kind],
         classes: Sequence[str] | None = None,
         metadata: Mapping[str, JSON] | None = None,
         data: Any = None,  # Any: of each subclass
     ) -> None:
-        self.output, self.kinds, self.metadata, self._data = output, kinds, metadata or {}, data
+        self.output, self.metadata, self._data = output, metadata or {}, data
         self.classes = None if classes is None else tuple(classes)
 
     def use(self, schema: Fields) -> Self:
         """Store samples of these fields."""
         self.schema = schema
-        plans = schema.fields.values()
-        self.fields = {plan.name: plan.blob_field for plan in plans if plan.blob_field is not None}
+        self.fields = {name: field.spec for name, field in schema.fields.items() if field.spec is not None}
         return self
 
     # Any: what pickle keeps.
@@ -192,7 +194,7 @@ class SampleRecipe(Recipe):
         return functools.partial(_bring, self.token, payload)
 
     def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
-        """Yield the samples for which a member stands; a row without a name is named by its key."""
+        """Yield the samples for which a member stands, with their rows."""
         yield from ()
 
     @override
@@ -200,13 +202,8 @@ class SampleRecipe(Recipe):
         rows = Rows()
         for row, encoded in self.read(member):
             yield from row.blobs(encoded)
-            yield from rows.add(row if row.name else row._replace(name=self._numbered(row.key, encoded)), encoded)
+            yield from rows.add(row.named(encoded), encoded)
         yield from rows.rest()
-
-    def _numbered(self, key: str, encoded: Encoded) -> str:
-        """Return the key with the ending of the first field that holds images."""
-        first = next((name for name, field in self.fields.items() if field.encoding == "image"), "")
-        return key + next((ending for plan, _, ending in encoded.blobs if plan.name == first), "")
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
@@ -256,7 +253,7 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
     """Make a record set of samples; begin again with another kind if a field's values turn out to differ.
 
     Args:
-        recipe: Its recipe. Kinds that the user gave are not changed.
+        recipe: Its recipe.
         options: How it is made.
 
     Raises:
@@ -274,10 +271,8 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
             ensure(recipe, place.parent, options, prepare=True, records_dir=place)
             break
         except UnevenError as err:
-            if err.details["field"] in recipe.kinds:
-                raise
-            recipe.use(recipe.schema.widened(err))
-            progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
+            recipe.use(err.details["fields"])
+            progress.note(f"{err} It is stored as {', '.join(err.details['kinds'].values())}; beginning again.")
     # Also if it was just made: another process may have published another set meanwhile.
     manifest = RecordReader(place).manifest
     if problem := recipe.difference(manifest):
@@ -351,8 +346,8 @@ class ForeignRecipe(SampleRecipe):
         foreign.allows_paths = allow_paths
         if list_ is not None:
             foreign.order_by(Path(list_).expanduser())
-        super().__init__(output, kinds, data=foreign)
-        self._format, self._list = format, list_
+        super().__init__(output, data=foreign)
+        self._format, self._list, self._kinds = format, list_, kinds
 
     @override
     def find(self, root: Path) -> Source | None:
@@ -368,7 +363,7 @@ class ForeignRecipe(SampleRecipe):
             foreign.classes = classes_beside(foreign.location) if foreign.classes is None else foreign.classes
             names = (name for spec in foreign.specs.values() for name in spec.names or ())
             check_class_names([*(foreign.classes or ()), *names], foreign.location)
-            self.use(_schema_of(foreign, self.kinds))
+            self.use(_schema_of(foreign, self._kinds))
             self.classes = None if foreign.classes is None else tuple(foreign.classes)
             self.dataset, self.origin, self.specs = foreign.format, foreign.origin or foreign.format, foreign.specs
             self.metadata = {"identity": self._identity(), "named": foreign.fields}

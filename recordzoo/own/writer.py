@@ -21,7 +21,7 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Piece, PieceMember, unit_of
-from recordzoo.own.fields import Encoded, FieldPlan, Fields, Kind, UnevenError, infer
+from recordzoo.own.fields import Encoded, Field, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
 from recordzoo.own.values import at_position, describe, update
 from recordzoo.preparing.assemble import Stream
@@ -227,7 +227,7 @@ class DatasetRecipe(SampleRecipe):
         schema = infer(probe.samples, fields, kinds)
         probe.check_repeats(dataset)
         metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": probe.name}
-        super().__init__(output, kinds, _classes(dataset) if classes is None else classes, metadata, dataset)
+        super().__init__(output, _classes(dataset) if classes is None else classes, metadata, dataset)
         self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
         self._width = max(6, len(str(probe.count - 1)))
         self._probe: Probe | None = probe
@@ -274,7 +274,7 @@ class DatasetRecipe(SampleRecipe):
         names = sample.get("fields") if isinstance(sample, dict) else None
         if held.get("samples") != self.metadata["samples"]:
             return f"other records than this {self.metadata['origin']}"
-        if (names, held.get("kinds")) != (list(self.schema.names), self.metadata["kinds"]):
+        if (names, held.get("kinds")) != (list(self.schema.items.values()), self.metadata["kinds"]):
             return f"these samples with other fields or kinds: {names}"
         are_equal = (manifest.classes or manifest.object_classes) == self.classes
         return None if are_equal else "these samples with other classes"
@@ -386,7 +386,7 @@ class RecordWriter:
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
                 stream.add_sidecars(block.rows.rest())
-            stream.assemble(SampleRecipe(self.path, self._kinds, self._classes).use(block.schema))
+            stream.assemble(SampleRecipe(self.path, self._classes).use(block.schema))
 
     def _refuse(self) -> bool:
         """Raise if something is there that may not be replaced."""
@@ -419,17 +419,17 @@ class RecordWriter:
                 position=position,
             )
         key = f"{position:09d}"
-        values = {field: value for field, value in record.items() if field not in ("name", "split")}
+        values = {name: value for name, value in record.items() if name not in ("name", "split")}
         with at_position(position):
             schema, encoded = self._encode(block, values)
-            blobs = list(Row(key).blobs(encoded))
-            for blob in blobs:
-                if len(blob.data) > MAX_VALUE_BYTES:
-                    raise SampleError(f"{blob.field!r} has {len(blob.data):,} bytes, more than a shard takes")
+            for field, data, _ in encoded.blobs:
+                if len(data) > MAX_VALUE_BYTES:
+                    raise SampleError(f"{field.name!r} has {len(data):,} bytes, more than a shard takes")
         if problem := label_problem(values.get("target"), None if self._classes is None else len(self._classes)):
             raise ArgumentError(f"record {position}: {problem}.")
         splits = _splits(position, record.get("split"))
-        name = record["name"] if "name" in record else next((blob.key for blob in blobs if blob.checked), key)
+        row = Row(key, splits=splits)
+        name = record["name"] if "name" in record else row.named(encoded).name
         if not isinstance(name, str) or not name or not _is_storable(name):
             raise ArgumentError(
                 f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
@@ -437,7 +437,7 @@ class RecordWriter:
         try:
             if block.schema not in (None, schema):
                 block.store_again(schema)
-            block.stream.add(name, blobs, block.rows.add(Row(key, name, splits), encoded))
+            block.stream.add(name, row.blobs(encoded), block.rows.add(row._replace(name=name), encoded))
         except BaseException as err:
             block.failure = err
             if isinstance(err, OSError) and not isinstance(err, RecordZooError):
@@ -453,11 +453,10 @@ class RecordWriter:
             try:
                 return schema, schema.encode(values)
             except UnevenError as err:
-                wider = schema.widened(err)
-                if err.details["field"] in self._kinds or not _can_store_again(schema, wider, values):
-                    asked = {err.details["field"]: err.details["plans"][0].kind}
+                if not _can_store_again(schema, err.details["fields"], values):
+                    asked = err.details["kinds"]
                     raise SampleError(f"{err} (pass kinds={asked} to store it all the same)") from None
-                schema = wider
+                schema = err.details["fields"]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -506,7 +505,7 @@ class _Block:
                 columns[f"{plan.name}.shape"] = np.tile(np.array(shape, np.uint32), (self.count, 1))
             for row, value in zip(rows, () if numbers is None else numbers, strict=False):
                 encoded = Encoded()
-                encoded.add(plan, value)
+                plan.put(value, encoded)
                 self.stream.add("", row.blobs(encoded), ())
         self.stream.add("", (), [packed(rows, columns)])
 
@@ -526,7 +525,7 @@ def _splits(position: int, given: Any) -> list[str]:
 def _can_store_again(before: Fields, after: Fields, values: Mapping[str, Any]) -> bool:
     """Whether the records written so far fit another schema: they have no value, or rows of arrays."""
 
-    def is_kept(plan: FieldPlan) -> bool:
+    def is_kept(plan: Field) -> bool:
         now = after.fields.get(plan.name)
         if plan.kind == "none" or now == plan:
             return True
