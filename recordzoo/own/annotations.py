@@ -14,6 +14,7 @@ from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
 from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
+from recordzoo.own.values import is_storable
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
 from recordzoo.recipes.folders import is_shown
 from recordzoo.records.arrays import leads_out
@@ -174,11 +175,7 @@ class Problems:
 
 def is_file_name(name: str) -> bool:
     """Whether a path in an annotation file, with "/" between its parts, stays inside the directory."""
-    try:
-        name.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
-    return not leads_out(name) and "\0" not in name and name != "."
+    return is_storable(name) and not leads_out(name) and "\0" not in name and name != "."
 
 
 def is_split(folder: str) -> bool:

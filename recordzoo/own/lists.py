@@ -437,9 +437,24 @@ class ListRecipe(ListingRecipe):
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
         """See `Recipe`. False if the list has changed since the set was made."""
+        return self.difference(manifest, root) is None
+
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
+        """Say how a record set differs from this list's; None if it does not. Options that are None may be anything."""
         held = manifest.metadata
-        is_mine = super().is_of(manifest, root) and held.get("written") == self.written
-        return is_mine and held.get("list") == self.digest(root)
+        if manifest.kind is not SetKind.LIST:
+            return f"is a record set of {manifest.title}, not of the list {root}"
+        if held.get("list") != self.digest(root):
+            return f"was made from another list than {root}, or that has changed since"
+        written = held.get("written")
+        for name, wanted in self.written.items():
+            found = written.get(name) if isinstance(written, dict) else None
+            if wanted is not None and wanted != found:
+                if name == "columns":
+                    texts = [" ".join(Columns.from_json(each or {}).words()) or "usual" for each in (found, wanted)]
+                    found, wanted = texts
+                return f"was written with {name} {found}, not {wanted}"
+        return None
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the list."""

@@ -8,8 +8,7 @@ from typing import Any
 from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.own.annotated import AnnotatedFolder
-from recordzoo.own.columns import Columns
-from recordzoo.own.lists import ListRecipe, list_path
+from recordzoo.own.lists import ListRecipe
 from recordzoo.own.sample import SampleRecipe, store
 from recordzoo.own.targets import Target
 from recordzoo.preparing.changes import find_changes
@@ -17,7 +16,6 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
-from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader
 
 _OF_FILES = ("tree", "flat", "annotated", "list")  # kinds of targets
@@ -129,22 +127,17 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     """
     if target.kind not in _OF_FILES:
         return
-    reader, recipe = RecordReader(path), target.recipe()
+    reader, recipe, problem = RecordReader(path), target.recipe(), None
+    is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
     if isinstance(recipe, ListRecipe):
-        problem = _difference(reader, recipe, target.root)
+        problem = recipe.difference(reader.manifest, target.root)
         if problem is None and was_ready and (changes := find_changes(reader, target.root.absolute(), full=full)):
             problem = f"is out of date: {changes.summary}"
-        if problem is not None:
-            hint = "Pass --refresh (refresh=True) to rebuild it, or another --output."
-            raise OtherSourceError(f"{path} {problem}. {hint}", path=os.fspath(path))
-        return
-    is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
-    if reader.manifest.kind is not recipe.kind or is_other:
-        raise OtherSourceError(
-            f"{path} holds {reader.manifest.title}, not {recipe.kind.text}. Pass refresh=True (--refresh) to make "
-            "it again, or another output (--output).",
-            path=os.fspath(path),
-        )
+    elif reader.manifest.kind is not recipe.kind or is_other:
+        problem = f"holds {reader.manifest.title}, not {recipe.kind.text}"
+    if problem is not None:
+        hint = "Pass --refresh (refresh=True) to make it again, or another --output."
+        raise OtherSourceError(f"{path} {problem}. {hint}", path=os.fspath(path))
     if not len(reader):
         raise FolderError(f"{path} holds no images. Add some, and pass --refresh.", path=os.fspath(path))
     empty = reader.manifest.metadata.get("empty_classes")
@@ -154,22 +147,3 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     except FolderError as err:
         text = f"{path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
         raise FolderError(text, path=os.fspath(path), **err.details) from err
-
-
-def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:
-    metadata = reader.manifest.metadata
-    if reader.manifest.kind is not SetKind.LIST:
-        return f"is a record set of {reader.manifest.title}, not of the list {path}"
-    if metadata.get("list") != recipe.digest(path):
-        made_from = list_path(reader)
-        if made_from == os.fspath(path.absolute()):
-            return f"was made from {path}, which has changed since"
-        return f"was made from {made_from or 'another list'}, which is not what {path} says"
-    written = metadata.get("written")
-    for name, wanted in recipe.options.items():
-        found = written.get(name) if isinstance(written, dict) else None
-        if wanted is not None and wanted != found:
-            if name == "columns":
-                found, wanted = (" ".join(Columns.from_json(each or {}).words()) or "usual" for each in (found, wanted))
-            return f"was written with {name} {found}, not {wanted}"
-    return None

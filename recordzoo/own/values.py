@@ -179,6 +179,15 @@ def check_class_names(names: Iterable[str], where: str) -> None:
         )
 
 
+def is_storable(name: str) -> bool:
+    """Whether a record may have a name: a text in UTF-8, or bytes of a file's name that is in none."""
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def describe(value: Any) -> str:
     """Describe a value for a message: its type, and the dtype and shape of numbers."""
     name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

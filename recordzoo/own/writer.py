@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Protocol, Unpack
 
 import cloudpickle
 import numpy as np
@@ -21,9 +21,9 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Piece, PieceMember, unit_of
-from recordzoo.own.fields import Encoded, Field, Fields, Kind, UnevenError, infer
+from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
-from recordzoo.own.values import at_position, describe, update
+from recordzoo.own.values import at_position, describe, is_storable, update
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.options import Options, OwnOptions
 from recordzoo.preparing.publish import ANOTHER_PATH, Output, check_place, disk_error, publishing
@@ -162,8 +162,8 @@ class Probe(SizedSource):
     word = "samples"
     samples: Mapping[int, Any]  # Any: samples
 
-    def __init__(self, dataset: MapStyle) -> None:
-        self.name, self.count, self.sample_bytes = type(dataset).__qualname__, len(dataset), 1
+    def __init__(self, dataset: MapStyle, sample_bytes: int = 1) -> None:
+        self.name, self.count, self.sample_bytes = type(dataset).__qualname__, len(dataset), sample_bytes
         positions = np.linspace(0, self.count - 1, min(self.count, _LOOKED_AT)).round().astype(int)
         self.samples = {position: _sample_of(dataset, position) for position in np.unique(positions).tolist()}
 
@@ -229,16 +229,19 @@ class DatasetRecipe(SampleRecipe):
         metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": probe.name}
         super().__init__(output, _classes(dataset) if classes is None else classes, metadata, dataset)
         self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
-        self._width = max(6, len(str(probe.count - 1)))
+        self._width, self._sample_bytes = max(6, len(str(probe.count - 1))), 1
         self._probe: Probe | None = probe
         self.use(schema)
 
     def suited(self, options: Options) -> Options:
         """Choose the size of shards, and one process for a dataset that cannot be sent to others."""
-        if not options.layout and self._probe is not None:
+        probe = self._probe
+        assert probe is not None  # before `find`
+        sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
+        self._sample_bytes = probe.sample_bytes = max(1, sum(sizes) // len(sizes))
+        if not options.layout:
             # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
-            shard_bytes = max(4 << 20, min(1 << 30, self._measured(self._probe).size_bytes // 8))
-            options = dataclasses.replace(options, shard_bytes=shard_bytes)
+            options = dataclasses.replace(options, shard_bytes=max(4 << 20, min(1 << 30, probe.size_bytes // 8)))
         self.payload = b""
         try:
             self.payload = cloudpickle.dumps(self.data)  # with its lambdas
@@ -253,11 +256,6 @@ class DatasetRecipe(SampleRecipe):
                     f"{what} the executor's processes {why}. Convert without executor, or with a ThreadPoolExecutor."
                 ) from err
         return options
-
-    @override
-    def use(self, schema: Fields) -> Self:
-        self._sample_bytes = 0
-        return super().use(schema)
 
     @property
     @override
@@ -281,15 +279,8 @@ class DatasetRecipe(SampleRecipe):
 
     @override
     def find(self, root: Path) -> Source | None:
-        probe, self._probe = self._probe or Probe(self.data), None  # a second call sees what has changed
-        return self._measured(probe)
-
-    def _measured(self, probe: Probe) -> Probe:
-        """Estimate the size of a sample from those that were looked at."""
-        if not self._sample_bytes:
-            sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
-            self._sample_bytes = max(1, sum(sizes) // len(sizes))
-        probe.sample_bytes = self._sample_bytes
+        # A second call sees what has changed.
+        probe, self._probe = self._probe or Probe(self.data, self._sample_bytes), None
         return probe
 
     # Any: a sample.
@@ -412,32 +403,16 @@ class RecordWriter:
                 path=str(self.path),
             )
         block.check()
-        position = len(self)
-        if not isinstance(record, Mapping):
-            raise SampleError(
-                f"position {position}: a {describe(record)}, not a dict such as {{'image': image, 'target': label}}.",
-                position=position,
-            )
-        key = f"{position:09d}"
-        values = {name: value for name, value in record.items() if name not in ("name", "split")}
-        with at_position(position):
+        with at_position(len(self)):
+            if not isinstance(record, Mapping):
+                raise SampleError(f"a {describe(record)}, not a dict such as {{'image': image, 'target': label}}")
+            values = {name: value for name, value in record.items() if name not in ("name", "split")}
             schema, encoded = self._encode(block, values)
-            for field, data, _ in encoded.blobs:
-                if len(data) > MAX_VALUE_BYTES:
-                    raise SampleError(f"{field.name!r} has {len(data):,} bytes, more than a shard takes")
-        if problem := label_problem(values.get("target"), None if self._classes is None else len(self._classes)):
-            raise ArgumentError(f"record {position}: {problem}.")
-        splits = _splits(position, record.get("split"))
-        row = Row(key, splits=splits)
-        name = record["name"] if "name" in record else row.named(encoded).name
-        if not isinstance(name, str) or not name or not _is_storable(name):
-            raise ArgumentError(
-                f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
-            )
+        row = self._row(record, encoded)
         try:
             if block.schema not in (None, schema):
                 block.store_again(schema)
-            block.stream.add(name, row.blobs(encoded), block.rows.add(row._replace(name=name), encoded))
+            block.stream.add(row.name, row.blobs(encoded), block.rows.add(row, encoded))
         except BaseException as err:
             block.failure = err
             if isinstance(err, OSError) and not isinstance(err, RecordZooError):
@@ -451,12 +426,37 @@ class RecordWriter:
         schema = block.schema or infer({len(self): values}, None, self._kinds)
         while True:
             try:
-                return schema, schema.encode(values)
+                encoded = schema.encode(values)
+                break
             except UnevenError as err:
                 if not _can_store_again(schema, err.details["fields"], values):
                     asked = err.details["kinds"]
                     raise SampleError(f"{err} (pass kinds={asked} to store it all the same)") from None
                 schema = err.details["fields"]
+        for field, data, _ in encoded.blobs:
+            if len(data) > MAX_VALUE_BYTES:
+                raise SampleError(f"{field.name!r} has {len(data):,} bytes, more than a shard takes")
+        return schema, encoded
+
+    def _row(self, record: Mapping[str, Any], encoded: Encoded) -> Row:
+        """Return the name and the splits of a record.
+
+        Raises:
+            ArgumentError: They are none, or its label has no class.
+        """
+        given = record.get("split")
+        splits = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] if given else []
+        row = Row(f"{len(self):09d}").named(encoded)
+        name = record.get("name", row.name)
+        problem = label_problem(record.get("target"), None if self._classes is None else len(self._classes))
+        if not isinstance(name, str) or not name or not is_storable(name):
+            problem = f"the name {name!r} is not valid; it must be a text, not empty, in UTF-8"
+        for split in splits:
+            if not isinstance(split, str) or not SPLIT_PATTERN.fullmatch(split):
+                problem = f"{split!r} cannot be a split's name: small letters, digits and - only"
+        if problem is not None:
+            raise ArgumentError(f"record {len(self)}: {problem}.")
+        return row._replace(name=name, splits=list(dict.fromkeys(splits)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -510,33 +510,12 @@ class _Block:
         self.stream.add("", (), [packed(rows, columns)])
 
 
-# Any: what the user gives.
-def _splits(position: int, given: Any) -> list[str]:
-    splits = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] if given else []
-    for split in splits:
-        if not isinstance(split, str) or not SPLIT_PATTERN.fullmatch(split):
-            raise ArgumentError(
-                f"record {position}: {split!r} cannot be a split's name: small letters, digits and - only."
-            )
-    return list(dict.fromkeys(splits))
-
-
 # Any: values of all kinds.
 def _can_store_again(before: Fields, after: Fields, values: Mapping[str, Any]) -> bool:
     """Whether the records written so far fit another schema: they have no value, or rows of arrays."""
-
-    def is_kept(plan: Field) -> bool:
-        now = after.fields.get(plan.name)
-        if plan.kind == "none" or now == plan:
-            return True
-        return plan.kind == "array" and now is not None and (now.kind == "raw" or values.get(plan.name, 0) is None)
-
-    return all(map(is_kept, before.fields.values()))
-
-
-def _is_storable(name: str) -> bool:
-    try:
-        name.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False
+    for name, field in before.fields.items():
+        now = after.fields.get(name)
+        is_wider = field.kind == "array" and now and (now.kind == "raw" or values.get(name, 0) is None)
+        if field.kind != "none" and now != field and not is_wider:
+            return False
     return True
