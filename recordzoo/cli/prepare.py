@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
