@@ -469,11 +469,11 @@ class TestAgain:
     def test_another_datasets_records_are_not_taken_for_ours(self, tmp_path: Path) -> None:
         path = convert(Samples("bytes"), tmp_path / "x.records")
         for other in (Samples("bytes", COUNT - 1), Samples("three")):
-            with pytest.raises(OtherSourceError, match=r"holds other records than this Samples\. Pass refresh=True"):
+            with pytest.raises(OtherSourceError, match=r"holds other records than this Samples, .* Pass refresh=True"):
                 convert(other, path)
-        with pytest.raises(OtherSourceError, match="other fields or kinds"):
+        with pytest.raises(OtherSourceError, match="or other fields, kinds or classes"):
             convert(Samples("bytes"), path, kinds={"target": "json"})
-        with pytest.raises(OtherSourceError, match="other classes"):
+        with pytest.raises(OtherSourceError, match="or other fields, kinds or classes"):
             convert(Samples("bytes"), path, classes=list("01234"))
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import cloudpickle
 import numpy as np
@@ -34,6 +34,9 @@ from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
 from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
+
+if TYPE_CHECKING:
+    from recordzoo.own.targets import Reading
 
 BLOCK = 256
 """The number of samples that share a side file."""
@@ -315,11 +318,7 @@ class ForeignRecipe(SampleRecipe):
     Args:
         location: An absolute path, or an address.
         output: The record set's directory.
-        format: One of `NAMES`. None: detected.
-        fields: What keys are called as fields.
-        kinds: How fields are stored, as `convert` has it.
-        allow_paths: Paths in the data may lead out of its folder.
-        list_: A list that says order and labels; see `Foreign.order_by`.
+        reading: What the user says of it.
 
     Raises:
         NotPreparedError: There is nothing of a known format.
@@ -330,24 +329,16 @@ class ForeignRecipe(SampleRecipe):
     kind = SetKind.IMPORTED
     replacing = "refresh=True (--refresh)"
 
-    def __init__(
-        self,
-        location: str,
-        output: Path,
-        format: str | None,
-        fields: Mapping[str, str],
-        kinds: Mapping[str, Kind],
-        allow_paths: bool,
-        list_: str | None = None,
-    ) -> None:
-        foreign = find_foreign(location, format, fields)
+    def __init__(self, location: str, output: Path, reading: "Reading") -> None:
+        format = "zip" if reading.from_ == "classes" else reading.from_
+        foreign = find_foreign(location, format, reading.fields)
         if foreign is None:
             raise _unknown_format(location)
-        foreign.allows_paths = allow_paths
-        if list_ is not None:
-            foreign.order_by(Path(list_).expanduser())
+        foreign.allows_paths = reading.allow_paths
+        if reading.list_ is not None:
+            foreign.order_by(Path(reading.list_).expanduser())
         super().__init__(output, data=foreign)
-        self._format, self._list, self._kinds = format, list_, kinds
+        self._format, self._list, self._kinds = format, reading.list_, reading.kinds
 
     @override
     def find(self, root: Path) -> Source | None:

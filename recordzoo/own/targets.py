@@ -49,20 +49,7 @@ _COMMON_NAME = re.compile("[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How user data is read.
-
-    Attributes:
-        from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo", "voc" or
-            "masks" (images with annotations), "list", or a format of another tool. Default: detected.
-        allow_empty: A class may be without images.
-        fields: For other tools' files: what keys are called as fields.
-        kinds: For other tools' files: how fields are stored.
-        allow_paths: For lists and other tools' files: paths in them may lead out of their folder.
-        annotations: For images with COCO JSON: the one file to read, relative to the directory.
-        exif: For images with annotations: "turn" images by their EXIF orientation when they are read, or "keep".
-        columns: For lists: which columns are what.
-        list_: For MongoDB: a JSON that says order and labels.
-    """
+    """How user data is read: the arguments of `recordzoo.prepare` of these names; those of lists are `columns`."""
 
     from_: str | None = None
     allow_empty: bool = False
@@ -223,31 +210,32 @@ def resolve(
     return _own(text, split, reading, output)
 
 
+_COLUMNS = "image, targets, split_column or name_column (--image, --target, --split-column, --name-column)"
+_TAKERS: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
+    "from_": ("from_ (--from)", "own data", ("tree", "flat", "annotated", "list", "foreign")),
+    "columns": (_COLUMNS, "lists of files", ("list",)),
+    "fields": ("fields (--field)", "other tools' files", ("foreign",)),
+    "kinds": ("kinds", "other tools' files", ("foreign",)),
+    "allow_paths": ("allow_paths (--allow-paths)", "lists and other tools' files", ("list", "foreign")),
+    "list_": ("list_ (--list)", "MongoDB", ("foreign",)),
+    "exif": ("exif (--exif)", "images with annotations", ("annotated",)),
+    "annotations": ("annotations (--annotations)", "images with COCO JSON", ("annotated",)),
+    "allow_empty": ("allow_empty (--allow-empty)", "class folders", ("tree",)),
+}
+"""What each attribute of `Reading` is called, and what takes it."""
+
+
 def check_reading(targets: Sequence[Target], reading: Reading) -> None:
     """Raise for arguments that would be ignored, because none of these targets has that kind of data.
 
     Raises:
         ArgumentError: There is such an argument.
     """
-    own, foreign, trees = {"tree", "flat", "annotated", "list", "foreign"}, {"foreign"}, {"tree"}
-    given = {
-        "from_ (--from)": (reading.from_ is not None, "own data", own),
-        "image, targets, split_column or name_column (--image, --target, --split-column, --name-column)": (
-            reading.columns != USUAL,
-            "lists of files",
-            {"list"},
-        ),
-        "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
-        "kinds": (bool(reading.kinds), "other tools' files", foreign),
-        "allow_paths (--allow-paths)": (reading.allow_paths, "lists and other tools' files", {"list", "foreign"}),
-        "list_ (--list)": (reading.list_ is not None, "MongoDB", foreign),
-        "exif (--exif)": (reading.exif != "turn", "images with annotations", {"annotated"}),
-        "annotations (--annotations)": (reading.annotations is not None, "images with COCO JSON", {"annotated"}),
-        "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
-    }
-    for name, (is_given, takers, kinds) in given.items():
+    usual, first = Reading(), targets[0]
+    for name, (option, takers, kinds) in _TAKERS.items():
+        is_given = getattr(reading, name) != getattr(usual, name)
         if is_given and not any(target.kind in kinds for target in targets):
-            raise ArgumentError(f"{name} is for {takers}, and {targets[0].label} is {WHAT[targets[0].kind]}.")
+            raise ArgumentError(f"{option} is for {takers}, and {first.label} is {WHAT[first.kind]}.")
 
 
 def records_beside(text: str) -> Path | None:
@@ -387,14 +375,11 @@ def _refuse_raw_file(path: Path, text: str) -> None:
     """Refuse a raw file of the zoo, by its name; if anybody may have a file of that name, also by its size."""
     for entry, facts in catalogue.raw_files().get(path.name, ()):
         if path.stat().st_size == facts.size_bytes or not _COMMON_NAME.fullmatch(path.name.partition(".")[0]):
-            up = len(Path(entry.folder).parts)
-            root = (
-                path.absolute().parents[up] if path.absolute().parent.parts[-up:] == Path(entry.folder).parts else None
-            )
+            root = os.fspath(path.absolute().parent).removesuffix(f"{os.sep}{Path(entry.folder)}")
             raise ArgumentError(
                 f"{text} is a raw file of {entry.name}. To prepare that dataset, run: "
-                f"{command('prepare', entry.name, '--root', root or path.parent)}. To read it as another tool's data, "
-                "pass --from and its format (from_)."
+                f"{command('prepare', entry.name, '--root', root)}. To read it as another tool's data, pass --from and "
+                "its format (from_)."
             )
 
 
@@ -474,17 +459,9 @@ def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None)
     from recordzoo.own.sample import default_place
 
     location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
-    label = shown(text)
-    settings = {
-        "location": location,
-        "output": default_place(location) if output is None else Path(output).expanduser().absolute(),
-        "format": "zip" if reading.from_ == "classes" else reading.from_,
-        "fields": reading.fields,
-        "kinds": reading.kinds,
-        "allow_paths": reading.allow_paths,
-        "list_": reading.list_,
-    }
-    return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
+    place = default_place(location) if output is None else Path(output).expanduser().absolute()
+    settings = {"location": location, "output": place, "reading": reading}
+    return Target(shown(text), Path() if "://" in text else Path(location), "foreign", settings=settings)
 
 
 def _check_there(path: Path, text: str, *, is_list: bool) -> None:
@@ -522,10 +499,9 @@ def no_set(text: str, places: Sequence[Path]) -> NotPreparedError:
 def _unknown_name(name: str) -> ArgumentError:
     """Make the error for a word that is no dataset and no path, with the dataset or path of the most similar name."""
     meant = catalogue.unknown(name).details.get("meant") or _near_path(name)
-    hint = f" Did you mean {meant}?" if meant else ""
     return ArgumentError(
-        f"There is no dataset and no path {name!r}.{hint} {_whats_read()} Prepare your copy of a dataset that is "
-        f"not in the list: {command('prepare', './FOLDER')}",
+        f"There is no dataset and no path {name!r}. {_whats_read(meant)} Prepare your copy of a dataset that is not in "
+        f"the list: {command('prepare', './FOLDER')}",
         name=name,
         meant=meant,
     )
@@ -534,14 +510,14 @@ def _unknown_name(name: str) -> ArgumentError:
 def _nothing_there(text: str) -> NotPreparedError:
     """Make the error for a path that does not exist, with the path of the most similar name beside it."""
     meant = _near_path(text)
-    hint = f" Did you mean {meant}?" if meant else ""
-    return NotPreparedError(f"{text} does not exist.{hint} {_whats_read()}", path=text, meant=meant)
+    return NotPreparedError(f"{text} does not exist. {_whats_read(meant)}", path=text, meant=meant)
 
 
-def _whats_read() -> str:
+def _whats_read(meant: str | None) -> str:
+    hint = f"Did you mean {meant}? " if meant else ""
     return (
-        f"{command('list')} shows the datasets; a path is a directory with one folder for each class, a list of files "
-        f"({', '.join(LIST_ENDINGS)}), another tool's files, or a record set."
+        f"{hint}{command('list')} shows the datasets; a path is a directory with one folder for each class, a list of "
+        f"files ({', '.join(LIST_ENDINGS)}), another tool's files, or a record set."
     )
 
 

@@ -270,12 +270,11 @@ class DatasetRecipe(SampleRecipe):
     def difference(self, manifest: Manifest) -> str | None:
         held, sample = manifest.metadata, manifest.metadata.get("sample")
         names = sample.get("fields") if isinstance(sample, dict) else None
-        if held.get("samples") != self.metadata["samples"]:
-            return f"other records than this {self.metadata['origin']}"
-        if (names, held.get("kinds")) != (list(self.schema.items.values()), self.metadata["kinds"]):
-            return f"these samples with other fields or kinds: {names}"
-        are_equal = (manifest.classes or manifest.object_classes) == self.classes
-        return None if are_equal else "these samples with other classes"
+        classes = manifest.classes or manifest.object_classes
+        mine = (self.metadata["samples"], self.metadata["kinds"], list(self.schema.items.values()), self.classes)
+        if (held.get("samples"), held.get("kinds"), names, classes) == mine:
+            return None
+        return f"other records than this {self.metadata['origin']}, or other fields, kinds or classes"
 
     @override
     def find(self, root: Path) -> Source | None:
