@@ -159,11 +159,9 @@ class TestTables:
 
     def test_what_is_wrong_is_said_all_at_once(self, tmp_path: Path) -> None:
         text = 'path,label,Größe!,,image,日本,size,Size\na,1\n,2,1,1,1,1,1,1\nb,,1,1,1,1,1,1\n"c\nd,1'
-        assert refused(tmp_path, "list.csv", text) == (
-            " cannot be used: line 1: column 4 has no name (pandas writes such a one unless told index=False); "
-            "line 1: the column 'Size' has the name of another, or of a field that every set has: rename it; "
-            "line 1: the column 'image' has the name of another, or of a field that every set has: rename it; "
-            "line 1: the column '日本' cannot become a field: give it a name of letters, digits and _; "
+        assert re.sub("cannot become a field: [^;]*", "is no field", refused(tmp_path, "list.csv", text)) == (
+            " cannot be used: line 1: column 4, '', is no field; line 1: column 5, 'image', is no field; "
+            "line 1: column 6, '日本', is no field; line 1: column 8, 'Size', is no field; "
             "line 2: 2 columns, not 8; line 3: no path; line 4: no label; "
             "line 5: unexpected end of data (a quotation mark that is not closed?)."
         )
@@ -184,12 +182,12 @@ class TestLabels:
     @pytest.mark.parametrize(("first", "second"), [("007", "7"), ("7", "+7"), ("0", "-0")])
     def test_two_spellings_of_one_number_are_refused(self, tmp_path: Path, first: str, second: str) -> None:
         message = refused(tmp_path, "list.txt", f"a {first}\nb {second}\nc {first}\nd {second}\n")
-        assert f"line 2: the labels {second!r} here and {first!r} above are the same number" in message
+        assert f"lines 2, 4: the labels {second!r} here and {first!r} above are the same number" in message
         listed = read(tmp_path, "list.txt", f"a {first}\nb {second}\nc x\n")
         assert listed.classes == sorted([first, second, "x"])
 
     def test_too_large_or_missing(self, tmp_path: Path) -> None:
-        assert "line 2: the label 9223372036854775808 has more" in refused(tmp_path, "list.txt", f"a 1\nb {1 << 63}\n")
+        assert "the label '9223372036854775808' has more" in refused(tmp_path, "list.txt", f"a 1\nb {1 << 63}\n")
         assert "name of a class has 5,000 letters" in refused(tmp_path, "list.txt", f"a {'x' * 5000}\n")
         assert "line 2: no label." in refused(tmp_path, "list.txt", "a 1\nb NA\nc 3\n")
         assert "no label (for NaN, pass --target label:float)" in refused(tmp_path, "list.txt", "a 1.5\nb NA\n")

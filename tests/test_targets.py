@@ -128,7 +128,7 @@ class TestForms:
         ("text", "said"),
         [
             ('{"path": "a.jpg", "label": 1}\n[1]\n{"path"\n', r"line 2: a JSON list, not an object; line 3: no JSON"),
-            ('{"path": "a.jpg", "label": {"bbox": [1]}}\n', r'line 1: the label {"bbox": \[1\]} is an object'),
+            ('{"path": "a.jpg", "label": {"bbox": [1]}}\n', r"line 1: the label '{\"bbox\": \[1\]}' is an object"),
             ('{"path": "a.jpg", "label": ["a,b"]}\n', r"line 1: 'label' holds a list with a comma in 'a,b'"),
         ],
     )
@@ -183,7 +183,7 @@ class TestColumns:
         rows += [{"path": "a.jpg", "age": "1e399", "n": ""}]
         path = write(folder, rows=rows)
         for targets, said in (
-            ({"age": "float"}, "line 3: the age 'old' is no number; line 4: the age 1e399 fits no type of numbers"),
+            ({"age": "float"}, "line 3: the age 'old' is no number; line 4: the age '1e399' fits no type of numbers"),
             ({"n": "int"}, "line 3: the n '2.5' is no whole number; line 4: no n"),
         ):
             with pytest.raises(SourceError, match=said):
@@ -366,16 +366,13 @@ class TestKaggle:
         (tmp_path / "train.csv").write_text("image_id,labels\nid0,1\nid1,0\nid2,1\n")
         said = run("prepare", "train.csv", cwd=tmp_path).stderr
         assert "id0 (line 2: No such file" in said
-        assert "There is test/id0.png, train/id0.png: list paths relative to that directory" in said
+        assert "--image-dir DIR, --image-suffix ENDING" in said
         options = ["--image-dir", "train", "--image-suffix", ".png"]
         for is_said in (True, False):
             done = run("prepare", "train.csv", *options, cwd=tmp_path)
             assert (done.returncode, "made in" in done.stderr) == (0, is_said)
         assert [label for _, label in recordzoo.open(tmp_path / "train.records").samples] == [1, 0, 1]
         assert list(RecordReader(tmp_path / "train.records").names) == [f"id{number}.png" for number in range(3)]
-        for path in (r"train\id1.png", "/ann/train/id1.png", "id1"):
-            (tmp_path / "other.csv").write_text(f"path,label\n{path},1\n")
-            assert "There is test/id1.png, train/id1.png: " in run("prepare", "other.csv", cwd=tmp_path).stderr
 
     @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "X,Y,Width,Height", "BBox,a,b,c"])
     def test_a_table_of_boxes_has_no_classes_of_images(self, columns: str, tmp_path: Path) -> None:

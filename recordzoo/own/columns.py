@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import json
 import math
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import is_installed, need
-from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten, shown
+from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
@@ -46,7 +45,6 @@ _READ_BOXES = "boxes are read from COCO's JSON, YOLO's texts and Pascal VOC's XM
 _RARE = ("folder", "suffix", "separator")  # are in the JSON of columns only if they are given
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
-_ROWS_AT_ONCE = 1 << 12
 _MAX_LIST_BYTES = 16 << 30
 _MARKS, _LEAST_MARKS = {"0", "1", "0.0", "1.0"}, 2
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
@@ -279,23 +277,22 @@ def rows_of(data: Any) -> Iterator[Mapping[Any, Any]]:
     Raises:
         ArgumentError: It is something else, or two columns have the same name.
     """
-    names: Sequence[Any] = ()
-    parts: Iterable[Iterable[Mapping[Any, Any]]]
     if hasattr(data, "to_batches"):
-        names, parts = data.schema.names, (batch.to_pylist() for batch in data.to_batches())
-    elif hasattr(data, "to_dict") and hasattr(data, "columns"):
-        starts = range(0, len(data), _ROWS_AT_ONCE)
-        names, parts = data.columns, (data.iloc[at : at + _ROWS_AT_ONCE].to_dict("records") for at in starts)
+        names: Sequence[Any] = data.schema.names
+        rows: Iterator[Mapping[Any, Any]] = (row for batch in data.to_batches() for row in batch.to_pylist())
+    elif hasattr(data, "itertuples") and hasattr(data, "columns"):
+        names = list(data.columns)
+        rows = (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
     elif isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        parts = (data,)
+        names, rows = [], iter(data)
     else:
         raise ArgumentError(
             f"Argument data is of type {type(data).__name__}; it must be a name, a path, an address, a pandas or Arrow "
             "table, or a list of dicts. Any dataset of Python's is stored by convert()."
         )
     if len(set(names)) < len(names):
-        raise ArgumentError(f"Argument data is a table with columns of equal names: {list(names)}.")
-    return itertools.chain.from_iterable(parts)
+        raise ArgumentError(f"Argument data is a table with columns of equal names: {names}.")
+    return rows
 
 
 def read_list(path: Path, data: Any = None) -> ListTable:
@@ -355,8 +352,7 @@ class Columns:
         """Check kinds and columns.
 
         Raises:
-            ArgumentError: `targets` is no dict of kinds, a kind does not exist, a column is named twice, or an address
-                is given for one.
+            ArgumentError: `targets` is no dict of kinds, a kind does not exist, or a column is named twice.
         """
         targets: object = self.targets
         if not isinstance(targets, Mapping):
@@ -364,10 +360,6 @@ class Columns:
                 f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
                 "{'breed': 'class', 'age': 'float'}."
             )
-        of_targets = (f"{column}:{kind}" for column, kind in self.targets.items())
-        for given in (self.image, self.split, self.name, *of_targets):
-            if given is not None and "://" in given:
-                raise ArgumentError(f"{shown(given)} is an address, and no column's name.")
         for column, kind in self.targets.items():
             if kind is not None and kind not in TARGET_KINDS:
                 raise ArgumentError(
@@ -442,28 +434,26 @@ class Places:
         known = [name.lower() for name in table.header]
 
         def named(name: str, option: str) -> int:
-            if name not in table.header:
-                raise ArgumentError(
-                    f"{path} has no column {name!r} ({option}); it has {_shown(table.header)}."
-                    f"{did_you_mean(name, table.header)}"
-                )
-            return table.header.index(name)
+            if name in table.header:
+                return table.header.index(name)
+            raise ArgumentError(
+                f"{path} has no column {name!r} ({option}); it has {_shown(table.header)}."
+                f"{did_you_mean(name, table.header)}"
+            )
 
-        def found(name: str | None, option: str, usual: Sequence[str]) -> int | None:
-            if name is not None:
-                return named(name, option)
-            return next((known.index(each) for each in usual if each in known), None)
+        def usual(names: Sequence[str]) -> int | None:
+            return next((known.index(each) for each in names if each in known), None)
 
-        image = found(asked.image, "--image", PATH_COLUMNS)
-        name = found(asked.name, "--name-column", ())
-        split = found(asked.split, "--split-column", ("split",))
+        image = usual(PATH_COLUMNS) if asked.image is None else named(asked.image, "--image")
+        split = usual(("split",)) if asked.split is None else named(asked.split, "--split-column")
+        name = None if asked.name is None else named(asked.name, "--name-column")
         if image is None:
             raise _no_column(path, table, PATH_COLUMNS, "--image COLUMN (image=) names it")
         if asked.targets:
             return cls(image, {named(column, "--target"): kind for column, kind in asked.targets.items()}, split, name)
         used = (image, name, split)
         others = [index for index in range(len(known)) if index not in used and not is_left_out(table, index)]
-        label = found(None, "--target", LABEL_COLUMNS)
+        label = usual(LABEL_COLUMNS)
         if label not in others and len(others) == 1:
             (label,) = others
         if label is None or label not in others:

@@ -1,10 +1,8 @@
 """`Listing`: samples that a list or annotation files name, in columns; the source of its files; its recipe."""
 
 import functools
-import itertools
 import json
 import os
-import re
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +19,6 @@ from recordzoo.errors import NotPreparedError
 from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
-from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
 from recordzoo.records.manifest import BlobSpec, FieldSpec
 
@@ -29,8 +26,7 @@ Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
 
 _NOTE = "\0"  # in the name of a note: <field> NUL <position>
-_FOLDERS_WALKED, _PLACES_SHOWN = 1000, 3
-_OUTSIDE = "it leads out of the list's directory"
+_OUTSIDE = "it leads out of the list's directory; if you trust the list, pass --allow-paths (allow_paths=True)"
 
 
 # Any, here and below: of several dtypes.
@@ -275,30 +271,12 @@ class ListSource(SizedSource):
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
-        outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
-        is_list = listing.path.is_file() and len(problems) == len(self.names)
-        there = _place_of(problems[0][0], listing.base) if is_list else ""
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
-            f"{more}. {listing.where}{there} on_error='skip' (--on-error skip) leaves them out."
-            f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
+            f"{more}. {listing.where} on_error='skip' (--on-error skip) leaves them out.",
             path=self.description,
             num_missing=len(problems),
         )
-
-
-def _place_of(name: str, base: Path) -> str:
-    """Say where below a directory files of a listed file's name lie, also with an ending; "" if there are none."""
-    file = re.split(r"[/\\]", name)[-1]
-    wanted = {file, *(file + ending for ending in IMAGE_ENDINGS)}
-    walked = itertools.islice(os.walk(base), _FOLDERS_WALKED)
-    places = [os.path.relpath(os.path.join(top, each), base) for top, _, names in walked for each in wanted & {*names}]
-    if not places:
-        return ""
-    return (
-        f" There is {name_first(sorted(places), _PLACES_SHOWN)}: list paths relative to that directory, with / between "
-        "their parts, or pass --image-dir DIR and --image-suffix ENDING (image_dir, image_suffix)."
-    )
 
 
 class Files:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,8 @@ class Cells:
 
     def _refuse_misfits(self, whole: range) -> None:
         """Raise, with the faults before, if a number fits no type that has these whole numbers."""
-        if wrong := {cell for cell in set(self._cells) if not _fits(cell, whole)}:
-            hint = f"for texts, pass --target {quote(f'{self._column}:text')}"
-            self._refuse(
-                wrong.__contains__, lambda cell: f"the {self._what} {cell[:80]} fits no type of numbers ({hint})"
-            )
+        wrong = {cell for cell in set(self._cells) if not _fits(cell, whole)}
+        self._refuse(wrong.__contains__, f"fits no type of numbers ({self._as_text})")
         self._faults.raise_if_any()
 
     def field(self) -> Column:
@@ -137,34 +134,39 @@ class Cells:
             SourceError: A cell does not have that kind, or there were faults before.
         """
         is_float = kind is None and any(map(_FRACTION.search, self._cells)) and self._numbers() is not None
-        if is_float or kind in (None, "class", "int"):
-            hint = f" (for NaN, pass --target {quote(f'{self._column}:float')})" if is_float else ""
-            self._refuse((_GAPS if is_float else {""}).__contains__, lambda _: f"no {self._what}{hint}")
+        if is_float:
+            self._refuse_gaps(_GAPS, f" (for NaN, pass --target {quote(f'{self._column}:float')})")
+        elif kind in (None, "class", "int"):
+            self._refuse_gaps({""})
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
-            self._refuse(lambda cell: cell not in _GAPS and not _NUMBER.fullmatch(cell), self._is_no("number"))
+            self._refuse(lambda cell: cell not in _GAPS and not _NUMBER.fullmatch(cell), "is no number")
             return self._made(FieldKind.FLOAT, as_floats(self._floats()))
         if kind == "int":
-            self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"))
+            self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), "is no whole number")
             self._faults.raise_if_any()
             return self._made(FieldKind.INT, self._whole())
         return self._labels() if kind == "multilabel" else self._classes()
 
-    def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str]) -> None:
+    def _refuse(self, is_wrong: Callable[[str], object], why: str) -> None:
+        """Add a fault for each cell that is wrong."""
         for line, cell in zip(self._lines, self._cells, strict=True):
             if is_wrong(cell):
-                self._faults.add(line, say(cell))
+                self._faults.add(line, f"the {self._what} {cell[:80]!r} {why}")
 
-    def _is_no(self, kind: str) -> Callable[[str], str]:
-        return lambda cell: f"the {self._what} {cell[:80]!r} is no {kind}"
+    def _refuse_gaps(self, gaps: Set[str], hint: str = "") -> None:
+        for line, cell in zip(self._lines, self._cells, strict=True):
+            if cell in gaps:
+                self._faults.add(line, f"no {self._what}{hint}")
+
+    @property
+    def _as_text(self) -> str:
+        return f"for texts, pass --target {quote(f'{self._column}:text')}"
 
     def _whole(self) -> NDArray[np.int64]:
         number_of = {cell: int(cell.partition(".")[0]) for cell in set(self._cells)}
-        self._refuse(
-            lambda cell: number_of[cell] not in _INT64,
-            lambda cell: f"the {self._what} {number_of[cell]} has more than 64 bits",
-        )
+        self._refuse(lambda cell: number_of[cell] not in _INT64, "has more than 64 bits")
         self._faults.raise_if_any()
         return np.fromiter((number_of[cell] for cell in self._cells), np.int64, len(self._cells))
 
@@ -175,16 +177,12 @@ class Cells:
             return self._made(FieldKind.CLASS, self._whole())
         numbers = self._numbers()  # as pandas writes them if one was missing: 0.0, 10.0
         if numbers is not None and np.isnan(numbers).any():
-            self._refuse(_GAPS.__contains__, lambda _: f"no {self._what}")
+            self._refuse_gaps(_GAPS)
         elif numbers is not None and (numbers == np.round(numbers)).all():
-            self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"))
+            self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, "is no class's number")
             self._faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
-        option = quote(f"{self._column}:text")
-        self._refuse(
-            lambda cell: cell.startswith('{"'),
-            lambda cell: f"the {self._what} {cell[:80]} is an object, no class (for texts, pass --target {option})",
-        )
+        self._refuse(lambda cell: cell.startswith('{"'), f"is an object, no class ({self._as_text})")
         names = sorted(set(self._cells))
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self._cells), np.int64, len(self._cells))
@@ -193,14 +191,10 @@ class Cells:
     def _check_spellings(self) -> None:
         """Refuse different texts for the same number: they may be one class or two."""
         first: dict[int, str] = {}
-        reported: set[str] = set()
         for line, cell in zip(self._lines, self._cells, strict=True):
-            known = first.setdefault(int(cell), cell)
-            if cell != known and cell not in reported:
-                reported.add(cell)
-                self._faults.add(
-                    line, f"the {self._what}s {cell!r} here and {known!r} above are the same number: use one spelling"
-                )
+            if cell != (known := first.setdefault(int(cell), cell)):
+                what = f"the {self._what}s {cell!r} here and {known!r} above are the same number: use one spelling"
+                self._faults.add(line, what)
 
     def _labels(self) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
@@ -269,7 +263,8 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
         word=faults.word,
         choice="; ".join(_choice(table, places, named, fields, splits)),
         digest=digest_of(table),
-        where=f"Relative paths are relative to the list's directory, {base}.",
+        where=f"Relative paths are relative to {base}; other directories and endings: --image-dir DIR, --image-suffix "
+        "ENDING (image_dir, image_suffix).",
     )
 
 
@@ -342,19 +337,15 @@ def _fields(table: ListTable, places: Places, *, is_named: bool) -> dict[str, in
         field = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         if index in used or is_left_out(table, index):
             continue
-        if not name:
-            what = f"column {index + 1} has no name (pandas writes such a one unless told index=False)"
-        elif not NAME_PATTERN.fullmatch(field):
-            what = f"the column {name!r} cannot become a field: give it a name of letters, digits and _"
-        elif is_device(field):
-            what = f"the column {name!r} would be a file that Windows takes for a device: rename it"
-        elif field in taken:
-            what = f"the column {name!r} has the name of another, or of a field that every set has: rename it"
-        else:
+        if field not in taken and NAME_PATTERN.fullmatch(field) and not is_device(field):
             fields[field] = index
             taken.add(field)
-            continue
-        table.faults.add(table.faults.first, what)
+        else:
+            table.faults.add(
+                table.faults.first,
+                f"column {index + 1}, {name!r}, cannot become a field: give it a name of letters, digits and _ that no "
+                f"other column has, no device of Windows, and none of {', '.join(sorted(_TAKEN))}",
+            )
     return fields
 
 
@@ -483,8 +474,10 @@ class ListRecipe(ListingRecipe):
 
     @override
     def order(self, names: list[str]) -> list[str]:
-        seed = self.written["shuffle_seed"]
-        return names if seed is None else sorted(names, key=lambda name: _shuffle_key(seed, name))
+        if (seed := self.written["shuffle_seed"]) is None:
+            return names
+        # Not by NumPy's generators: their streams may change with its version.
+        return sorted(names, key=lambda name: hashlib.sha256(f"{seed}\0{name}".encode()).digest())
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -506,9 +499,3 @@ def list_path(reader: RecordReader) -> str | None:
     """Return the list that a record set was made from, if the file beside it says so. That file may be untrusted."""
     path = extra_object(reader, LIST_FILE).get("list")
     return path if isinstance(path, str) else None
-
-
-# Any: a seed is any number.
-def _shuffle_key(seed: Any, name: str) -> bytes:
-    # Not NumPy's generators: their streams may change with its version.
-    return hashlib.sha256(f"{seed}\0{name}".encode()).digest()
