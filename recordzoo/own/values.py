@@ -3,11 +3,12 @@
 Only numbers, text, lists and what is nested become JSON; arrays stay arrays of their dtype.
 """
 
+import contextlib
 import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -231,21 +232,18 @@ def _no_json(text: str, keys: tuple[Any, ...]) -> SampleError:
     return SampleError(f"{text}, at {place}" if place else text)
 
 
-class at_position:
-    """Context manager: put the position of a sample in front of an error's message.
+@contextlib.contextmanager
+def at_position(position: int, of: str = "") -> Iterator[None]:
+    """Put the position of a sample in front of an error's message.
 
     Args:
         position: The position; negative if it is not known here.
         of: What it counts in, if that is a part of the samples only.
     """
-
-    def __init__(self, position: int, of: str = "") -> None:
-        self._position, self._of = position, of
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: object) -> None:
-        if isinstance(err, SampleError) and "position" not in err.details and self._position >= 0:
-            text = f"position {self._position}{self._of and f' {self._of}'}: {str(err).rstrip('.')}."
-            raise type(err)(text, **err.details, position=self._position) from None
+    try:
+        yield
+    except SampleError as err:
+        if "position" in err.details or position < 0:
+            raise
+        text = f"position {position}{of and f' {of}'}: {str(err).rstrip('.')}."
+        raise type(err)(text, **err.details, position=position) from None

@@ -347,20 +347,25 @@ class RecordWriter:
         self.path = behind_links(path)
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
         self._output = Output(self.path, elsewhere=ANOTHER_PATH, is_resumable=False)
-        self._block: _Block | None = None
+        self._stream: Stream | None = None  # in a block
+        self._schema: Fields | None = None
+        self._rows = Rows()
+        self._count = 0
+        self._failure: BaseException | None = None
         self._publishing = self._publish()
 
     def __len__(self) -> int:
         """The number of records written in the last block."""
-        return 0 if self._block is None else self._block.count
+        return self._count
 
     def __enter__(self) -> "RecordWriter":
+        self._schema, self._rows, self._count, self._failure = None, Rows(), 0, None
         self._publishing = self._publish()
-        self._block = self._publishing.__enter__()
+        self._publishing.__enter__()
         return self
 
     @contextlib.contextmanager
-    def _publish(self) -> Iterator["_Block"]:
+    def _publish(self) -> Iterator[None]:
         """Publish the records of a block, if it ends without an error."""
         progress = default_progress()
         with publishing(self._output, self._refuse, progress, replaces=self._refresh) as build:
@@ -368,15 +373,15 @@ class RecordWriter:
             # A token: no other process can go on with an unfinished stream of records.
             build.claim({"writer": "RecordWriter", "token": secrets.token_hex(8)}, 0)
             with Stream(build, self._shard_bytes, progress) as stream:
-                block = _Block(stream)
-                yield block
-                block.check()
-                if block.schema is None:
+                self._stream = stream
+                yield
+                self._check()
+                if self._schema is None:
                     raise PrepareError(
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
-                stream.add_sidecars(block.rows.rest())
-            stream.assemble(SampleRecipe(self.path, self._classes).use(block.schema))
+                stream.add_sidecars(self._rows.rest())
+            stream.assemble(SampleRecipe(self.path, self._classes).use(self._schema))
 
     def _refuse(self) -> bool:
         """Raise if something is there that may not be replaced."""
@@ -395,34 +400,41 @@ class RecordWriter:
             ArgumentError: "name", "split" or the label is none.
             DiskSpaceError: The disk is full.
         """
-        block = self._block
-        if block is None or not block.is_open:
+        stream = self._stream
+        if stream is None:
             raise PrepareError(
                 "A RecordWriter writes only inside its with block: with RecordWriter(path) as writer.",
                 path=str(self.path),
             )
-        block.check()
+        self._check()
         with at_position(len(self)):
             if not isinstance(record, Mapping):
                 raise SampleError(f"a {describe(record)}, not a dict such as {{'image': image, 'target': label}}")
             values = {name: value for name, value in record.items() if name not in ("name", "split")}
-            schema, encoded = self._encode(block, values)
+            schema, encoded = self._encode(values)
         row = self._row(record, encoded)
         try:
-            if block.schema not in (None, schema):
-                block.store_again(schema)
-            block.stream.add(row.name, row.blobs(encoded), block.rows.add(row, encoded))
+            if self._schema not in (None, schema):
+                self._store_again(stream, schema)
+            stream.add(row.name, row.blobs(encoded), self._rows.add(row, encoded))
         except BaseException as err:
-            block.failure = err
+            self._failure = err
             if isinstance(err, OSError) and not isinstance(err, RecordZooError):
                 raise disk_error(err, self._output) from err
             raise
-        block.schema = schema  # not before: a refused record fixes no fields
-        block.count += 1
+        self._schema = schema  # not before: a refused record fixes no fields
+        self._count += 1
 
-    def _encode(self, block: "_Block", values: Mapping[str, Any]) -> tuple[Fields, Encoded]:
+    def _check(self) -> None:
+        """Raise on any later write after a record was stored in part."""
+        if self._failure is not None:
+            raise PrepareError(
+                f"Record {self._count} could not be stored ({self._failure}); nothing is published."
+            ) from self._failure
+
+    def _encode(self, values: Mapping[str, Any]) -> tuple[Fields, Encoded]:
         """Encode a record: as the records before it, or so that arrays of other shapes, and None, can be stored."""
-        schema = block.schema or infer({len(self): values}, None, self._kinds)
+        schema = self._schema or infer({len(self): values}, None, self._kinds)
         while True:
             try:
                 encoded = schema.encode(values)
@@ -457,11 +469,27 @@ class RecordWriter:
             raise ArgumentError(f"record {len(self)}: {problem}.")
         return row._replace(name=name, splits=list(dict.fromkeys(splits)))
 
+    def _store_again(self, stream: Stream, schema: Fields) -> None:
+        """Move fields that need another kind from rows to values, because all rows have one shape."""
+        before = {} if self._schema is None else self._schema.fields
+        rows, columns = unpacked(stream.take_sidecars() | {side.name: side.data for side in self._rows.rest()})
+        for name, field in schema.fields.items():
+            if before.get(name) == field:
+                continue
+            numbers = columns.pop(name, None)
+            if field.kind in ("raw", "pixels"):
+                shape = np.zeros(len(field.shape)) if numbers is None else numbers.shape[1:]
+                columns[f"{name}.shape"] = np.tile(np.array(shape, np.uint32), (self._count, 1))
+            for row, value in zip(rows, () if numbers is None else numbers, strict=False):
+                encoded = Encoded()
+                field.put(value, encoded)
+                stream.add("", row.blobs(encoded), ())
+        stream.add("", (), [packed(rows, columns)])
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._block is not None:
-            self._block.is_open = False
+        self._stream = None
         if kind is None:
             self._publishing.__exit__(None, None, None)
             return
@@ -471,42 +499,6 @@ class RecordWriter:
 
 class _AbandonedError(Exception):
     """The user's block raised."""
-
-
-class _Block:
-    """What was written in a `with` block."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.is_open = True
-        self.schema: Fields | None = None
-        self.rows = Rows()
-        self.count = 0
-        self.failure: BaseException | None = None
-
-    def check(self) -> None:
-        """Raise on any later write after a record was stored in part."""
-        if self.failure is not None:
-            raise PrepareError(
-                f"Record {self.count} could not be stored ({self.failure}); nothing is published."
-            ) from self.failure
-
-    def store_again(self, schema: Fields) -> None:
-        """Move fields that need another plan from rows to values, because all rows have one shape."""
-        before = {} if self.schema is None else self.schema.fields
-        rows, columns = unpacked(self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()})
-        for plan in schema.fields.values():
-            if before.get(plan.name) == plan:
-                continue
-            numbers = columns.pop(plan.name, None)
-            if plan.kind in ("raw", "pixels"):
-                shape = np.zeros(len(plan.shape)) if numbers is None else numbers.shape[1:]
-                columns[f"{plan.name}.shape"] = np.tile(np.array(shape, np.uint32), (self.count, 1))
-            for row, value in zip(rows, () if numbers is None else numbers, strict=False):
-                encoded = Encoded()
-                plan.put(value, encoded)
-                self.stream.add("", row.blobs(encoded), ())
-        self.stream.add("", (), [packed(rows, columns)])
 
 
 # Any: values of all kinds.
