@@ -36,7 +36,7 @@ def epoch(transform, number=0, **options):
     return list(made)
 
 def is_switched():
-    return compiling.compiled_now(changes=True) is not None
+    return compiling.compiled_now() is not None
 """
 
 
@@ -49,7 +49,7 @@ def run(code: str, tree: Path, folder: Path, mode: str = "background") -> "subpr
 
 
 def stamps(folder: Path) -> list[str]:
-    return sorted(path.name.split("-")[1] for path in folder.rglob("recordzoo-*.ready"))
+    return sorted(path.name for path in folder.rglob("recordzoo-*.ready"))
 
 
 def spares(folder: Path) -> list[int]:
@@ -66,7 +66,7 @@ def spares(folder: Path) -> list[int]:
 
 
 def wait_until_compiled(folder: Path) -> None:
-    wait_for(lambda: len(stamps(folder)) == 2 and not spares(folder), "the spare process", 300)
+    wait_for(lambda: len(stamps(folder)) == 1 and not spares(folder), "the spare process", 300)
 
 
 @needs_numba

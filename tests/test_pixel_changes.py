@@ -92,7 +92,7 @@ def pixels(height: int, width: int) -> Iterator[NDArray[np.uint8]]:
 def found() -> Compiled:
     existing = compiled_code()
     assert existing is not None
-    existing.load_changes()  # compiles what `change` calls
+    assert existing.exact_changes  # compiles what `change` calls
     return existing
 
 
@@ -111,7 +111,7 @@ def changed(found: Compiled, image: NDArray[np.uint8], change: PixelOp) -> NDArr
 @needs_numba
 @pytest.mark.parametrize("name", PIXEL_OPS)
 def test_as_torchvision(found: Compiled, name: str) -> None:
-    assert name in (found.exact_changes or ())
+    assert name in (found.exact_changes)
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
             if compiled_form(PixelOp(name, arguments), (height, width)) is None:
@@ -154,8 +154,6 @@ def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyP
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
     images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [PixelOp(name)]) for name in ("invert", "mirror")]
     renderer = RowRenderer(40, 50, None, "exact", found)
-    assert renderer.make(images, rows) == [0, 1]  # before the compiled operations are loaded
-    found.load_changes()
     assert found.exact_changes == PIXEL_OPS.keys() - {"invert"}
     assert renderer.make(images, rows) == [0]
 
@@ -288,7 +286,7 @@ def test_chains_are_compiled_as_torchvision_makes_them(
     plan = read_plan(v1.Compose([*CHAINS[name], *finished]))
     assert plan.is_whole
     assert plan.size is not None
-    code = compiled_code(changes=True)
+    code = compiled_code()
     assert code is not None
     data = jpeg(PHOTO)
     draws = uniforms(1, 0, np.arange(12), plan.num_draws)
@@ -392,7 +390,7 @@ def test_what_is_left_to_torchvision(name: str) -> None:
 def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     plan = read_plan(v1.Compose([v1.ColorJitter(0.3), v1.Resize((20, 30)), v1.PILToTensor()]))
     assert plan.is_whole
-    code = compiled_code(changes=True)
+    code = compiled_code()
     assert code is not None
     actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
     rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)

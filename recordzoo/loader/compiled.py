@@ -1,8 +1,8 @@
 """Call the compiled code, and compile it: in this process, or in a spare one while Pillow makes the batches.
 
-A part is compiled once: in one thread of a process, in one process of a machine at a time. Locks and stamps of compiled
-parts are files beside numba's cache. `Compiled` tests which results equal those of Pillow, torch and torchvision bit
-for bit.
+It is compiled once: in one thread of a process, in one process of a machine at a time. A lock and a stamp, which says
+that all is compiled, are files beside numba's cache. `Compiled` tests which results equal those of Pillow, torch and
+torchvision bit for bit.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import filelock
 import numpy as np
@@ -33,8 +33,6 @@ from recordzoo.base.progress import is_terminal
 from recordzoo.loader.plan import Arithmetic, PixelOp, Size
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
 from recordzoo.records.arrays import AnyArray
-
-T = TypeVar("T")
 
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """The value to write for each byte of each channel, [3, 256]: the byte itself."""
@@ -73,57 +71,17 @@ lower_priority()
 from recordzoo.loader import compiled
 
 compiled.has_lock = True
-sys.exit(compiled.compiled_code(changes=True) is None)
+sys.exit(compiled.compiled_code() is None)
 """
 """What the spare process runs. The lock comes first: all such processes but one end before they import torch."""
+
+_LOCK = "recordzoo.lock"
 
 _PATIENCE_S = 300.0
 """Longest wait for another process that compiles; after that this process compiles too."""
 
 has_lock = False
 """Whether this process has the lock, and compiles for all processes of the machine."""
-
-
-class Stamps:
-    """The parts compiled on this machine.
-
-    Args:
-        folder: The folder of numba's cache.
-        key: Identifies the versions that compiled code depends on: stamps of other versions are ignored.
-    """
-
-    def __init__(self, folder: Path, key: str) -> None:
-        self._folder, self._key = folder, key
-        self.lock = folder / "recordzoo.lock"
-
-    def has(self, part: str) -> bool:
-        """Whether a part is compiled. If its files were deleted, loading compiles it again."""
-        return self._path(part).exists()
-
-    def add(self, part: str) -> None:
-        """Record that a part is compiled. If the stamp cannot be written, the next process waits for numba's cache."""
-        with contextlib.suppress(OSError):
-            self._path(part).touch()
-
-    def compiled_in_turn(self, part: str, work: Callable[[], T]) -> T:
-        """Compile a part, while no other process of this machine compiles."""
-        lock = filelock.FileLock(self.lock, mode=0o666)
-        until = time.monotonic() + _PATIENCE_S
-        while not (has_lock or self.has(part)) and time.monotonic() < until:
-            try:
-                lock.acquire(timeout=0.1)
-            except filelock.Timeout:
-                continue
-            except (OSError, NotImplementedError):  # a file system without locks
-                pass
-            break
-        try:
-            return work()
-        finally:
-            lock.release()
-
-    def _path(self, part: str) -> Path:
-        return self._folder / f"recordzoo-{part}-{self._key}.ready"
 
 
 def _started(lock: Path) -> "subprocess.Popen[bytes]":
@@ -184,15 +142,9 @@ def job_of(
 class Compiled:
     """Compiled code that renders images. The constructor compiles (or loads from the cache) all but color changes.
 
-    Color changes take as long to compile again, and plans that only move pixels do not need them: `load_changes` loads
-    them.
-
     Attributes:
         exact: The libraries whose resampling is reproduced bit for bit, on this machine and in the installed versions.
-        exact_changes: The color changes that reproduce torchvision's bytes; None until they are loaded.
     """
-
-    exact_changes: frozenset[str] | None = None
 
     def __init__(self) -> None:
         from recordzoo.loader import run  # imports numba
@@ -212,6 +164,12 @@ class Compiled:
             images = torch.from_numpy(np.empty((0, 3, 1, 1), values.dtype))
             data = np.frombuffer(bytes(3), np.uint8)
             self.move(images, data, none, (3, 3, 1), (1, 1), none.reshape(0, 4), none, values)
+        self.load_changes = Once(self._exact_changes, frozenset[str]())
+
+    @property
+    def exact_changes(self) -> frozenset[str]:
+        """The color changes that reproduce torchvision's bytes; plans that only move pixels do not load their code."""
+        return self.load_changes()
 
     def render(
         self,
@@ -288,7 +246,7 @@ class Compiled:
         *,
         is_last: bool,
     ) -> None:
-        """Change the pixels of images and write them as rows of a batch. Needs `load_changes`, called before.
+        """Change the pixels of images and write them as rows of a batch.
 
         Args:
             images: uint8 [N, height * width * 3].
@@ -320,12 +278,12 @@ class Compiled:
                 return False
         return True
 
-    def load_changes(self) -> None:
-        """Compile the color changes, and compare them with torchvision's; once."""
+    def _exact_changes(self) -> frozenset[str]:
+        """Compile the color changes, and compare them with torchvision's."""
         found = frozenset(name for name in PIXEL_OPS if self._changes_like_torchvision(name))
         values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
         self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
-        self.exact_changes = found
+        return found
 
     def _changes_like_torchvision(self, name: str) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (*_CHANGES_PROBE, 3), dtype=np.uint8)
@@ -360,11 +318,10 @@ def address_of(array: NDArray[np.uint8]) -> int:
     return found
 
 
-def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | None:
+def compiled_code(*, waits: bool = True) -> Compiled | None:
     """Return the compiled code at the start of a loader.
 
     Args:
-        changes: Whether color changes are needed, too.
         waits: Whether to wait for the compilation. Otherwise it runs in the background, unless
             ``RECORDZOO_COMPILE=wait``.
 
@@ -373,33 +330,28 @@ def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | No
     """
     if why_not_compiled():
         return None
-    parts = _parts(changes=changes)
-    if not _are_loaded(parts):
-        if not waits and settings.compile_mode() == "background" and not _are_cached(parts):
-            _compile_beside(parts)
+    if not _code.is_done and not _is_cached():
+        if not waits and settings.compile_mode() == "background":
+            _compile_beside()
             return None
-        if not _are_cached(parts):
-            _say("compiling image code for this machine, once; it takes 10 to 60 seconds")
-        for load in parts.values():
-            load()
-    return _images()
+        _say("compiling image code for this machine, once; it takes 10 to 60 seconds")
+    return _code()
 
 
-def compiled_now(*, changes: bool = False) -> Compiled | None:
+def compiled_now() -> Compiled | None:
     """Return the compiled code during an epoch, or None if it is not loaded.
 
     Checks every half second and loads in a thread.
     """
     global _next_look
-    parts = _parts(changes=changes)
-    if _are_loaded(parts):
-        return None if why_not_compiled() else _images()
+    if _code.is_done:
+        return None if why_not_compiled() else _code()
     if settings.compile_mode() == "wait":
-        return compiled_code(changes=changes)
+        return compiled_code()
     if time.monotonic() > _next_look and not why_not_compiled():
         _next_look = time.monotonic() + _LOOK_S
-        if _has_failed() or _are_cached(parts):
-            _begin(parts)
+        if _has_failed() or _is_cached():
+            _code.begin()
     return None
 
 
@@ -423,55 +375,58 @@ def _check() -> str:
     return ""
 
 
-def _load_changes() -> None:
-    if (found := _images()) is not None:
-        _in_turn("changes", found.load_changes)
+def _load() -> Compiled:
+    """Load the code; if it is not in the cache, compile all of it, while no other process of this machine does."""
+    stamp = _stamp()
+    if stamp is None or stamp.exists():
+        return Compiled()
+    lock = filelock.FileLock(stamp.with_name(_LOCK), mode=0o666)
+    if not has_lock:
+        with contextlib.suppress(filelock.Timeout, OSError, NotImplementedError):  # also a file system without locks
+            lock.acquire(timeout=_PATIENCE_S)
+    try:
+        if not stamp.exists():
+            made = Compiled()
+            if _stamp() is not None:  # otherwise the cache failed during the work
+                made.load_changes()
+            if _stamp() is not None:
+                with contextlib.suppress(OSError):  # then the next process waits for numba's cache
+                    stamp.touch()
+            return made
+    finally:
+        lock.release()
+    return Compiled()
 
 
 _why_not = Once(_check, "this process was forked while numba was imported")
 
-_images: Once[Compiled | None] = Once(lambda: _in_turn("images", Compiled), None)
-
-_changes: Once[None] = Once(_load_changes, None)
+_code: Once[Compiled | None] = Once(_load, None)
 
 _spare: "subprocess.Popen[bytes] | None" = None
 
 _next_look = 0.0
 
 
-def _parts(*, changes: bool) -> dict[str, Once[Any]]:
-    return {"images": _images, "changes": _changes} if changes else {"images": _images}
+def _is_cached() -> bool:
+    stamp = _stamp()
+    return stamp is not None and stamp.exists()
 
 
-def _are_loaded(parts: dict[str, Once[Any]]) -> bool:
-    return all(load.is_done for load in parts.values())
-
-
-def _are_cached(parts: dict[str, Once[Any]]) -> bool:
-    stamps = _stamps()
-    return stamps is not None and all(map(stamps.has, parts))
-
-
-def _begin(parts: dict[str, Once[Any]]) -> None:
-    for load in parts.values():
-        load.begin()
-
-
-def _compile_beside(parts: dict[str, Once[Any]]) -> None:
+def _compile_beside() -> None:
     """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
     global _spare
     if get_worker_info() is not None:
         return
     if is_terminal():
         _say("compiling for this machine in the background (once, about 20 s); until then about half the speed")
-    stamps = _stamps()
-    if stamps is None or _has_failed():
-        _begin(parts)
+    stamp = _stamp()
+    if stamp is None or _has_failed():
+        _code.begin()
     elif _spare is None or _spare.poll() is not None:
         try:
-            _spare = _started(stamps.lock)
+            _spare = _started(stamp.with_name(_LOCK))
         except OSError:
-            _begin(parts)
+            _code.begin()
         else:
             atexit.register(_leave, _spare)
 
@@ -488,29 +443,19 @@ def _say(text: str) -> None:
         sys.stderr.write(f"recordzoo: {text}\n")
 
 
-def _in_turn(part: str, work: Callable[[], T]) -> T:
-    """Compile or load a part, and record that it is compiled."""
-    stamps = _stamps()
-    if stamps is None or stamps.has(part):
-        return work()
-    made = stamps.compiled_in_turn(part, work)
-    if _stamps() is not None:  # otherwise the cache failed during the work
-        stamps.add(part)
-    return made
-
-
-def _stamps() -> Stamps | None:
-    """Return the stamps beside numba's cache; None without a writable folder."""
+def _stamp() -> Path | None:
+    """Return the file beside numba's cache that is there when all is compiled; None without a writable folder."""
     from recordzoo.loader.kernels import cache_folder
 
     folder = cache_folder()  # type: ignore[no-untyped-call]  # numba has no types
-    return None if folder is None else _stamps_in(folder)
+    return None if folder is None else Path(folder, _stamp_name())
 
 
 @functools.cache
-def _stamps_in(folder: str) -> Stamps:
+def _stamp_name() -> str:
+    """Return a name with a hash of what compiled code depends on: stamps of other versions are ignored."""
     from recordzoo.loader.kernels import versions
 
     sources = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in Path(__file__).parent.glob("*.py")]
     known = repr((versions(), sorted(sources)))  # type: ignore[no-untyped-call]  # as above
-    return Stamps(Path(folder), hashlib.sha256(known.encode()).hexdigest()[:16])
+    return f"recordzoo-{hashlib.sha256(known.encode()).hexdigest()[:16]}.ready"

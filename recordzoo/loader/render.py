@@ -145,7 +145,7 @@ def _changed(image: torch.Tensor, changes: Sequence[PixelOp], precision: Precisi
     size = image.shape[1], image.shape[2]
     # Single images are always torchvision's own, where a batch may differ by a step.
     is_exact = all(PIXEL_OPS[change.name].tolerance == 0 for change in changes)
-    found = compiled_for(precision, changes=True) if is_exact and min(size) > 0 else None
+    found = compiled_for(precision) if is_exact and min(size) > 0 else None
     forms = None if found is None else forms_of(found, changes, size, precision)
     if found is not None and forms is not None:
         pixels = np.ascontiguousarray(image.permute(1, 2, 0).numpy()).reshape(1, -1)
@@ -160,18 +160,16 @@ def _changed(image: torch.Tensor, changes: Sequence[PixelOp], precision: Precisi
 
 def forms_of(found: Compiled, changes: Sequence[PixelOp], size: Size, precision: Precision) -> list[CompiledOp] | None:
     """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
-    known = found.exact_changes
-    if not changes or known is None:
-        return None if changes else []
+    known = found.exact_changes if changes else ()
     forms = [compiled_form(change, size) for change in changes]
     is_exact = precision == "fast" or all(change.name in known for change in changes)
     asked = [form for form in forms if form is not None]
     return asked if is_exact and len(asked) == len(forms) else None
 
 
-def compiled_for(precision: Precision, *, changes: bool = False) -> Compiled | None:
+def compiled_for(precision: Precision) -> Compiled | None:
     """Return compiled code for single images; "exact" does not wait for it: Pillow gives the same pixels."""
-    return compiled_code(changes=changes) if precision == "fast" else compiled_now(changes=changes)
+    return compiled_code() if precision == "fast" else compiled_now()
 
 
 def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
@@ -266,7 +264,7 @@ class RowRenderer:
 
     Args:
         pointwise: Operations on the values; None: keep bytes.
-        found: The compiled code, with its color changes loaded if the plan has any.
+        found: The compiled code.
     """
 
     def __init__(

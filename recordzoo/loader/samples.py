@@ -32,7 +32,7 @@ from recordzoo.loader.making import (
     opened_at_once,
 )
 from recordzoo.loader.placement import code_of_samples
-from recordzoo.loader.plan import Move, Plan, Pointwise, Size, Transform
+from recordzoo.loader.plan import Plan, Pointwise, Size, Transform
 from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase, to_picture
 from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
@@ -126,11 +126,9 @@ class RowWriter:
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
         self._size, self._precision, self._pointwise = size, precision, pointwise
         self._erases = plan.erases  # in its last step
-        steps = plan.steps[:-1] if plan.erases else plan.steps
-        self._changes = not all(isinstance(step, Move) for step in steps)
         is_exact = all(step.is_exact for step in plan.steps)
         waits = precision == "fast" or not is_exact  # otherwise Pillow gives the same pixels until then
-        self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
+        self._renderer = self._renderer_of(compiled_code(waits=waits))
 
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
         return None if found is None else RowRenderer(*self._size, self._pointwise, self._precision, found)
@@ -144,7 +142,7 @@ class RowWriter:
         """
         left: Iterable[int] = range(len(images))
         if self._renderer is None:
-            self._renderer = self._renderer_of(compiled_now(changes=self._changes))
+            self._renderer = self._renderer_of(compiled_now())
         if self._renderer is not None:
             left = self._renderer.make([(image.frame, image.actions) for image in images], rows)
         for number in left:
