@@ -131,9 +131,8 @@ class AnnotatedDataset(ZooDataset):
         same = [name for name, kept in self._parsed.items() if name in state and is_unchanged(state[name], kept)]
         return {name: value for name, value in state.items() if name not in ("_parsed", "_selection", *same)}
 
-    @override
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__(state)
+        self.__dict__.update(state)
         self._read_annotations()
 
 

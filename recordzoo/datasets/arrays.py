@@ -44,8 +44,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._split = self._part = check_choice(split, "split", ("train", "test"))
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_split("", download=None, options=options)
+        self._open_split(root, "", transform, target_transform, None, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -100,7 +99,6 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         transform: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform)
         self.split = None if split is None else check_choice(split, "split", ("train", "test"))
         if not isinstance(split_ratio, int):
             raise TypeError(f"`split_ratio` should be an integer, but got {type(split_ratio)}")
@@ -108,7 +106,7 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
             raise ArgumentError(f"`split_ratio` should be `1 <= split_ratio <= 19`, but got {split_ratio} instead.")
         self.split_ratio = split_ratio
         self._frames = slice(split_ratio if split == "test" else 0, split_ratio if split == "train" else None)
-        self._show_split("all", download=download, options=options)
+        self._open_split(root, "all", transform, download=download, **options)
 
     @derived
     def data(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
@@ -187,8 +185,7 @@ class SEMEIONRecord(_LabelsDataset, SEMEION):  # type: ignore[misc]  # torchvisi
         download: bool = True,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_split("all", download=download, options=options)
+        self._open_split(root, "all", transform, target_transform, download, **options)
 
     def _member_md5s(self) -> dict[str, str]:
         return {self.filename: self.md5_checksum}
@@ -218,18 +215,21 @@ class STL10Record(_LabelsDataset, STL10):  # type: ignore[misc]  # torchvision i
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", self.splits)
         try:
             self.folds = self._verify_folds(folds)
         except ValueError as err:
             raise ArgumentError(str(err)) from None
-        reader = self._open_part(download=download, options=options)
-        names = [name if name != "train" or folds is None else f"fold{folds}" for name in split.split("+")]
-        positions = np.concatenate([reader.split(name) for name in names])
-        self._show(Selection(reader, positions=positions))
+        self._open_split(root, split, transform, target_transform, download, **options)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
         if reader.manifest.classes is not None:
             self.classes = list(reader.manifest.classes)
+        names = [
+            f"fold{self.folds}" if name == "train" and self.folds is not None else name for name in split.split("+")
+        ]
+        return Selection(reader, positions=np.concatenate([reader.split(name) for name in names]))
 
     @derived
     def labels(self) -> NDArray[Any]:
@@ -301,14 +301,13 @@ class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.name = check_choice(name, "name", catalogue.entry(self._ENTRY).default_parts)
         self.split = check_choice(split, "split", MEDMNIST_SPLITS)
         if size not in MEDMNIST_SIZES:
             raise ArgumentError(f"size must be 28, 64, 128 or 224; it is {size!r}.")
         self.size = size
         self._part = medmnist_part(name, size)
-        self._show_split(split, download=download, options=options)
+        self._open_split(root, split, transform, target_transform, download, **options)
 
     def extra_repr(self) -> str:
         """Name the set, its split and its size."""
@@ -427,9 +426,8 @@ class DSpritesRecord(_FactorsRecord):
         target_type: DSpritesFactor | Sequence[DSpritesFactor] = "shape",
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self._choose_factors(target_type)
-        self._show_split("all", download=download, options=options)
+        self._open_split(root, "all", transform, target_transform, download, **options)
 
 
 SmallNORBFactor = Literal["category", "instance", "elevation", "azimuth", "lighting"]
@@ -476,11 +474,12 @@ class SmallNORBRecord(_FactorsRecord):
         target_type: SmallNORBFactor | Sequence[SmallNORBFactor] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.split = self._part = check_choice(split, "split", ("train", "test"))
         self.camera = check_choice(camera, "camera", ("left", "right", "both"))
         self._choose_factors(target_type)
-        self._show_split(f"{split}-right" if camera == "right" else split, download=download, options=options)
+        self._open_split(
+            root, f"{split}-right" if camera == "right" else split, transform, target_transform, download, **options
+        )
 
     @override
     def _positions_of(self, number: int) -> Sequence[int]:

@@ -190,10 +190,9 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.corruption = check_choice(corruption, "corruption", CORRUPTIONS)
         self.severity = check_severity(severity)
-        self._show_split(corruption.replace("_", "-"), download=download, options=options)
+        self._open_split(root, corruption.replace("_", "-"), transform, target_transform, download, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -232,6 +231,5 @@ class CIFAR10_1Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisi
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.version = self._part = check_choice(version, "version", ("v6", "v4"))
-        self._show_split("test", download=download, options=options)
+        self._open_split(root, "test", transform, target_transform, download, **options)

@@ -117,13 +117,12 @@ class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", (*SPLITS, "all"))
         if fold not in range(FOLDS):
             raise ArgumentError(f"fold must be 0 to {FOLDS - 1}; it is {fold!r}.")
         self.fold = fold
         name = split if split == "all" else f"{split}{fold}"
-        self._show_split(name, download=download, options=options, loader=loader)
+        self._open_split(root, name, transform, target_transform, download, loader, **options)
 
 
 DomainNetDomain = Literal["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
@@ -155,10 +154,9 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.domain = self._part = check_choice(domain, "domain", get_args(DomainNetDomain))
         self.split = check_choice(split, "split", ("train", "test"))
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
 
 class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type: ignore[misc]  # torchvision is untyped
@@ -176,10 +174,9 @@ class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type:
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.domain = None if domain is None else check_choice(domain, "domain", self._DOMAINS)
         split = (self.domain or "").lower().replace("_", "-").replace(" ", "-")  # names of splits have no others
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
 
 class PACSRecord(_DomainFolders[Literal["art_painting", "cartoon", "photo", "sketch"]]):
@@ -248,9 +245,8 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", ("test", "imagenet"))
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
     @staticmethod
     def without_border(image: Image.Image) -> Image.Image:

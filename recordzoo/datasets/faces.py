@@ -63,7 +63,6 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.split = split
         self.target_type = target_type if isinstance(target_type, list) else [target_type]
         self._transforms_apart = bool(self.target_type)
@@ -71,9 +70,9 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
             raise RuntimeError("target_transform is specified but target_type is empty")
         lower = split.lower() if isinstance(split, str) else split
         chosen = check_choice(lower, "split", ("train", "valid", "test", "all"))
-        reader = self._open_part(download=download, options=options)
+        self._open_split(root, chosen, transform, target_transform, download, transforms=transforms, **options)
         images = os.path.join(self.root, self.base_folder, "img_align_celeba")
-        self._show_paths(Selection(reader, chosen), {"image": Files("filename", "", ".jpg", within=images)})
+        self._files = {"image": Files("filename", "", ".jpg", within=images)}
 
     def _in_pixels(self) -> Sequence[str]:
         return ["target_type 'landmarks'"] if "landmarks" in self.target_type else []
@@ -149,6 +148,7 @@ class _LFWRecord(FilesDataset):
     """Base of both classes: the arguments, and the choice of the split and record set."""
 
     _ENTRY = "lfw"
+    _PATH = str
     base_folder: ClassVar[str]
     file_dict: ClassVar[dict[str, tuple[str, str, str]]]
     _VIEW: ClassVar[str]
@@ -166,16 +166,15 @@ class _LFWRecord(FilesDataset):
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
         self.image_set = self._part = check_choice(image_set.lower(), "image_set", tuple(LFW_FOLDERS))
         _, self.filename, self.md5 = self.file_dict[self.image_set]
         self.view = self._VIEW
         self.split = check_choice(split.lower(), "split", ["10fold", "train", "test"])
         self.labels_file = lfw_list(self.view, self.split)
-        reader = self._open_part(download=download, options=options)
+        root, shown = os.path.expanduser(root), f"{self.view}-{self.split}"
+        self._open_split(root, shown, transform, target_transform, download, loader, **options)
         self.root = os.path.join(self.root, self.base_folder)
         self.images_dir = os.path.join(self.root, LFW_FOLDERS[self.image_set])
-        self._show_files(Selection(reader, f"{self.view}-{self.split}"), self.images_dir, loader)
 
     def _required_files(self) -> Collection[str]:
         return (self.labels_file,)
@@ -314,13 +313,8 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self._choose_split(split)
-        self._show_split(split, download=download, options=options)
-
-    @override
-    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
-        super()._show_split(split, download=download, options=options)
+        self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
         self.root = os.path.join(self.root, self.BASE_FOLDER)
         self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
 

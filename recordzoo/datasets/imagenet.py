@@ -161,10 +161,9 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.version = check_choice(version, "version", ("matched-frequency", "threshold-0.7", "top-images"))
         self._part = version.replace(".", "-")  # names of parts have no dots
-        self._show_split("", download=download, options=options, loader=loader)
+        self._open_split(root, "", transform, target_transform, download, loader, **options)
 
     @derived
     def wnids(self) -> list[str]:
@@ -251,13 +250,12 @@ class ImageNetCRecord(_WnidFolders):
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         parts = catalogue.entry(self._ENTRY).parts
         part_of = {name: part.name for part in parts for name in part.layout.folders.values()}
         self.corruption = check_choice(corruption, "corruption", tuple(part_of))
         self.severity = check_severity(severity)
         self._part = part_of[corruption]
-        self._show_split(corruption.replace("_", "-"), download=download, options=options, loader=loader)
+        self._open_split(root, corruption.replace("_", "-"), transform, target_transform, download, loader, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:

@@ -24,7 +24,7 @@ from torchvision.datasets import (
     Places365,
     StanfordCars,
 )
-from torchvision.datasets.folder import default_loader, pil_loader
+from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
@@ -82,8 +82,7 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
                 f"Parameter 'partition' should be an integer with `1 <= partition <= 10`, but got {partition} instead"
             )
         self._partition = partition
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_split(f"{split}{partition}", download=download, options=options, loader=loader)
+        self._open_split(root, f"{split}{partition}", transform, target_transform, download, loader, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -113,11 +112,10 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self._split = check_choice(split, "split", ("train", "val", "trainval", "test"))
         levels = ("variant", "family", "manufacturer")
         self._annotation_level = check_choice(annotation_level, "annotation_level", levels)
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -167,11 +165,8 @@ class GTSRBRecord(SplitDataset[TrainTest], SamplesDataset, GTSRB):  # type: igno
     _ENTRY = "gtsrb"
 
     @override
-    def _show_split(
-        self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = pil_loader
-    ) -> None:
-        split = "" if split == "train" else split  # class folders have no splits
-        super()._show_split(split, download=download, options=options, loader=loader)
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return Selection(reader, "" if split == "train" else split)  # class folders have no splits
 
 
 class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # torchvision is untyped
@@ -194,10 +189,9 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self._split = check_choice(split, "split", ["train", "val"])
         self._size = self._part = check_choice(size, "size", ["full", "320px", "160px"])
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
         self.wnids = self._class_names()
         self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
 
@@ -234,11 +228,10 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", self._SPLITS)
         self.small = small
         self._part = f"{split}-small" if small else split
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -296,8 +289,8 @@ class _Caltech(ZooDataset):
     _RECIPE: ClassVar[type[recipe.Caltech256]]
 
     @override
-    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
-        super()._show_split(split, download=download, options=options)
+    def _show(self, selection: Selection) -> None:
+        super()._show(selection)
         self.root = os.path.expanduser(os.path.join(self.root, self._ENTRY))
 
     @derived
@@ -381,8 +374,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
     ) -> None:
         kinds = [target_type] if isinstance(target_type, str) else target_type
         self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._show_split("", download=download, options=options)
+        self._open_split(root, "", transform, target_transform, download, transforms=transforms, **options)
 
     def _in_pixels(self) -> Sequence[str]:
         return ["target_type 'annotation'"] if "annotation" in self.target_type else []
@@ -468,14 +460,15 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.version = self._part = check_choice(version, "version", _YEARS)
-        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
         levels = recipe.LEVELS if version.startswith("2021") else ("super",)
         types = target_type if isinstance(target_type, list) else [target_type]
         self.target_type = [check_choice(kind, "target_type", ("full", *levels)) for kind in types]
-        reader = self._open_part(download=download, options=options)
+        self._open_split(os.path.expanduser(root), "", transform, target_transform, download, loader, **options)
         self.root = os.path.join(self.root, version)
-        self._show(Selection(reader, next(iter(reader.manifest.splits))))
-        self._load_with(loader, reader, self.root)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return Selection(reader, next(iter(reader.manifest.splits)))
 
     @derived
     def index(self) -> list[tuple[int, str]]:
@@ -544,13 +537,11 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         loader: Loader | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.background = background
         self._part = "background" if background else "evaluation"
-        self._show(Selection(self._open_part(download=download, options=options)))
+        self._open_split(root, "", transform, target_transform, download, loader, **options)
         self.root = os.path.join(self.root, self.folder)
         self.target_folder = os.path.join(self.root, self._get_target_folder())
-        self._load_with(loader, self._selection.reader, self.target_folder)
 
     @derived
     def _alphabets(self) -> list[str]:

@@ -38,7 +38,7 @@ from recordzoo.datasets.pairs_recipe import (
 )
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset
-from recordzoo.families.selection import Selection, list_targets
+from recordzoo.families.selection import list_targets
 from recordzoo.images.decode import decode_rgb
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe
@@ -102,13 +102,12 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", ("train", "val"))
         self.track = check_choice(track, "track", tuple(TRACKS))
         self._part = part_of(split, track)
         self._ENDING = TRACKS[track][1]  # type: ignore[misc]  # of each name, not of all tracks' names
-        reader = self._open_part(download=download, options=options)
-        self._show_paths(Selection(reader, split), self._recipe_files(image="images", high="targets"))
+        self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
+        self._files = self._recipe_files(image="images", high="targets")
 
     @derived
     def targets(self) -> list[str]:
@@ -155,11 +154,10 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.train = train
         self._part = "train" if train else "test"
-        reader = self._open_part(download=download, options=options)
-        self._show_paths(Selection(reader, self._part), self._recipe_files(image="images", label="targets"))
+        self._open_split(root, self._part, transform, target_transform, download, transforms=transforms, **options)
+        self._files = self._recipe_files(image="images", label="targets")
 
     def _in_pixels(self) -> Sequence[str]:
         return ["the target"] if self.train else []
@@ -220,15 +218,14 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms)
         self.image_set = check_choice(image_set, "image_set", ("train", "val", "train_noval"))
         self.mode = check_choice(mode, "mode", ("segmentation", "boundaries"))
         self.num_classes = 20
         split = sbd_split(image_set)
         self._part = split if image_set == "train_noval" else "all"
-        reader = self._open_part(download=download, options=options)
-        files = self._recipe_files(image="images", mask="masks")
-        self._show_paths(Selection(reader, split, listed_in=f"{image_set}.txt"), files)
+        self._listed_in = f"{image_set}.txt"
+        self._open_split(root, split, download=download, transforms=transforms, **options)
+        self._files = self._recipe_files(image="images", mask="masks")
 
     @derived
     def masks(self) -> list[str]:
@@ -275,10 +272,8 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.mode = "gtFine" if mode == "fine" else "gtCoarse"
-        self.images_dir = os.path.join(self.root, CITYSCAPES_IMAGES, split)
-        self.targets_dir = os.path.join(self.root, self.mode, split)
+        folders = os.path.join(CITYSCAPES_IMAGES, split), os.path.join(self.mode, split)
         check_choice(mode, "mode", ("fine", "coarse"))
         valid = ("train", "test" if mode == "fine" else "train_extra", "val")
         message = f"Unknown value '{split}' for argument split if mode is '{mode}'. "
@@ -288,7 +283,10 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         for kind in self.target_type:
             check_choice(kind, "target_type", ("instance", "semantic", "polygon", "color"))
         self._part = "extra" if split == "train_extra" else mode
-        reader = self._open_part(download=download, options=options)
+        self._listed_in = f"{CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
+        shown = cityscapes_split(split)
+        self._open_split(root, shown, transform, target_transform, download, transforms=transforms, **options)
+        self.images_dir, self.targets_dir = (os.path.join(self.root, folder) for folder in folders)
         self._kinds: list[str] = list(self.target_type)  # those of `targets`
         base = os.fspath(self.root)
         targets: dict[str, Files] = {
@@ -296,9 +294,7 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
             for kind in self._kinds
         }
         images = Files("images", os.path.join(base, CITYSCAPES_IMAGES), CITYSCAPES_ENDING)
-        folders = f"{CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
-        selection = Selection(reader, cityscapes_split(split), listed_in=folders)
-        self._show_paths(selection, {"image": images, **targets})
+        self._files = {"image": images, **targets}
 
     @derived
     def targets(self) -> list[list[str]]:
@@ -354,10 +350,9 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         self._split = check_choice(split, "split", ("trainval", "test"))
         types = [target_types] if isinstance(target_types, str) else target_types
         self._target_types = [check_choice(kind, "target_types", self._VALID_TARGET_TYPES) for kind in types]
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        reader = self._open_part(download=download, options=options)
-        files = self._recipe_files(image="_images", mask="_segs")
-        self._show_paths(Selection(reader, split, listed_in=f"annotations/{split}.txt"), files)
+        self._listed_in = f"annotations/{split}.txt"
+        self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
+        self._files = self._recipe_files(image="_images", mask="_segs")
         self.bin_classes = ["Cat", "Dog"]
         self.bin_class_to_idx = {"Cat": 0, "Dog": 1}
 
@@ -431,17 +426,16 @@ class _VOCRecord(PairsDataset):
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.year = check_choice(year, "year", _YEARS)
         valid = ["train", "trainval", "val", *(["test"] if year == "2007" else [])]
         self.image_set = check_choice(image_set, "image_set", valid)
         self._part = "2007-test" if image_set == "test" else year
         archive = dataset_recipe(self._ENTRY, self._part, self.raw_files).raw_files[0]
         self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
-        reader = self._open_part(download=download, options=options)
         split = voc_split(self._SPLITS_DIR, image_set)
-        files = self._recipe_files(image="images", **{self._TARGET: self._target_attribute()})
-        self._show_paths(Selection(reader, split, listed_in=voc_list(split)), files)
+        self._listed_in = voc_list(split)
+        self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
+        self._files = self._recipe_files(image="images", **{self._TARGET: self._target_attribute()})
 
     def _target_attribute(self) -> str:
         """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""

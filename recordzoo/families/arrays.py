@@ -42,9 +42,8 @@ class ArrayDataset(ZooDataset):
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self.train = train
-        self._show_split(self._chosen_split(), download=download, options=options)
+        self._open_split(root, self._chosen_split(), transform, target_transform, download, **options)
 
     def _chosen_split(self) -> str:
         """Return the name of the split that `train` selects."""

@@ -202,6 +202,7 @@ class ZooDataset(Dataset[Pair]):
     _ENTRY: ClassVar[str] = ""  # the dataset's name in the catalogue; "" for one that is not in it
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
+    _listed_in: str = ""  # the raw file that lists the split, for an error
     _PATH: ClassVar[Callable[[str], Any]] = Path  # the type of torchvision's path attributes: `Path` or `str`
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
     _transforms_pairs: bool = False
@@ -250,8 +251,22 @@ class ZooDataset(Dataset[Pair]):
                 target in pixels of the original images is asked for together with a smaller variant.
             NotPreparedError: There are no records and no raw data; or the raw data lacked the list of this split.
         """
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_split("", download=download, options=options)
+        self._open_split(root, "", transform, target_transform, download, **options)
+
+    def _open_split(
+        self,
+        root: Root,
+        split: str,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool | None = False,
+        *,
+        transforms: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        """Open the record set, with the arguments of `__init__`, and show a split of it; "" for all of it."""
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._show(self._selection_of(self._open_part(download=download, options=options), split))
 
     def _start(
         self,
@@ -375,13 +390,9 @@ class ZooDataset(Dataset[Pair]):
                     "from torchvision's."
                 )
 
-    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
-        """Show a split of that record set; "" for all of it."""
-        self._show(self._selection_of(self._open_part(download=download, options=options), split))
-
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
         """Return which samples are shown."""
-        return Selection(reader, split)
+        return Selection(reader, split, listed_in=self._listed_in)
 
     @derived
     def class_to_idx(self) -> dict[str, int]:
@@ -611,9 +622,6 @@ class ZooDataset(Dataset[Pair]):
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 def check_choice(value: str, argument: str, valid: Sequence[str], message: str | None = None) -> str:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, derived
 from recordzoo.families.folders import LoaderDataset, SplitDataset, SplitName
-from recordzoo.families.selection import Selection, join_name, list_paths, list_targets
+from recordzoo.families.selection import join_name, list_paths, list_targets
 from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import ListedRecipe, dataset_recipe, find_name
@@ -39,6 +39,7 @@ class PathsDataset(ZooDataset):
     """`ZooDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it.
 
     Attributes:
+        _files: Where the files of each field are; "image" must be one of them.
         _IS_RGB: Whether images are converted to RGB; otherwise they keep the mode of their file.
     """
 
@@ -47,11 +48,6 @@ class PathsDataset(ZooDataset):
     _PREFIX: ClassVar[str] = ""  # what all names of records begin with, and the names of files do not
     _ENDING: ClassVar[str] = ""  # what all names of records end with, if it is more than the ending of a file
     _files: Mapping[str, Files]
-
-    def _show_paths(self, selection: Selection, files: Mapping[str, Files]) -> None:
-        """Set which positions are shown, and where the files of each field are; "image" must be one of them."""
-        self._show(selection)
-        self._files = files
 
     def _recipe_files(self, **attributes: str) -> dict[str, Files]:
         """Return where the recipe finds the files of some fields.
@@ -175,10 +171,9 @@ class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self._choose_split(split)
-        reader = self._open_part(download=download, options=options)
-        self._show_paths(Selection(reader, split), self._files_below(os.fspath(self.root)))
+        self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
+        self._files = self._files_below(os.fspath(self.root))
 
     def _files_below(self, root: str) -> Mapping[str, Files]:
         """Return where the files of each field are."""
@@ -237,6 +232,7 @@ class CategoryFilesDataset(LoaderDataset):
     """`ZooDataset` with two derived lists, `_ITEMS` of the pairs and `_FOLDERS` of the categories' folders."""
 
     _FOLDERS: ClassVar[str]
+    _PATH = str
 
     def _folders(self) -> list[str]:
         """Return the folders of the categories: their names, which have "/"."""

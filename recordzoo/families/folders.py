@@ -229,18 +229,28 @@ class LoaderDataset(ZooDataset):
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_split("", download=download, options=options, loader=loader)
+        self._open_split(root, "", transform, target_transform, download, loader, **options)
 
-    def _show_split(
-        self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = default_loader
+    @override
+    def _open_split(
+        self,
+        root: Root,
+        split: str,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool | None = False,
+        loader: Loader | None = default_loader,
+        *,
+        transforms: Transform = None,
+        **options: Unpack[PrepareOptions],
     ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)
         recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files)
         folder = type(self)._PATH(os.path.join(self.root, recipe.entry.folder, recipe.names_folder.rstrip("/")))
         self._show_files(self._selection_of(reader, split), folder, loader)
 
-    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader | None) -> None:
         """Set which positions are shown.
 
         Args:
@@ -283,7 +293,7 @@ class ClassFolderDataset(LoaderDataset):
         self,
         selection: Selection,
         folder: str | os.PathLike[str],
-        loader: Loader,
+        loader: Loader | None,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool | None = None,
     ) -> None:
@@ -361,7 +371,7 @@ class SamplesDataset(ClassFolderDataset):
     _PATH = Path
 
     @override
-    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:  # type: ignore[override]
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader | None) -> None:  # type: ignore[override]
         LoaderDataset._show_files(self, selection, folder, loader)
 
     @derived
@@ -403,9 +413,8 @@ class SplitDataset(ZooDataset, Generic[SplitName]):
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self._choose_split(split)
-        self._show_split(split, download=download, options=options)
+        self._open_split(root, split, transform, target_transform, download, **options)
 
     def _choose_split(self, split: str) -> None:
         """Set the split to show, and the catalogue's part that holds it."""
@@ -430,9 +439,8 @@ class SplitFilesDataset(SplitDataset[SplitName], LoaderDataset):
         loader: Loader = default_loader,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
         self._choose_split(split)
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, **options)
 
 
 TargetType = TypeVar("TargetType", bound=str)
@@ -483,10 +491,9 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self._choose_split(split)
         self._choose_targets(target_type)
-        self._show_split(split, download=download, options=options, loader=loader)
+        self._open_split(root, split, transform, target_transform, download, loader, transforms=transforms, **options)
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
         """Set the kinds of target."""
