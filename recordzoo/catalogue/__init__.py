@@ -24,9 +24,9 @@ about a dataset comes from its file::
     recipe = "CUB200"                       # the class in <module>_recipe.py; not needed if the layout says it all
     layout = "class_folders"                # or "annotated"
     top = "2750/"                           # the folder above the class folders, or of the images; default: "{part}/"
-    folders = { val = "valid" }             # class_folders: for each split its folder below top
-    endings = [".jpeg"]                     # class_folders: what images end with; default: as for ImageFolder
-    annotations = ["*.json"]                # annotated: patterns of the names of annotation files
+    folders = { val = "valid" }             # class_folders: for each split its folder below top, if there are any
+    endings = [".jpeg"]                     # class_folders: what images end with, lower case; default: as ImageFolder
+    annotations = ["*.json"]                # annotated: patterns (`fnmatch`) of the names of annotation files
     splits = { train = 5994, test = 5794 }  # numbers of samples; where there are parts, in their tables
     instructions = "..."                    # where people may have to fetch files by hand
     differences = ["One sentence."]         # where the class differs from torchvision's on purpose
@@ -109,13 +109,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How the recipe of a dataset was checked.
-
-    Attributes:
-        by: "bytes", "lists" or "layout": see `CHECKED`.
-        date: The day, "2026-11-24".
-        source: The files that the recipe read, and where they are from.
-    """
+    """How the recipe of a dataset was checked (see `CHECKED`), on which day, and with which files from where."""
 
     by: str
     date: str
@@ -124,14 +118,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where what is in the raw data, for a recipe that needs no code of its own, or little.
+    """Where what is in the raw data, for a recipe that needs no code of its own, or little; see the keys of the file.
 
     Attributes:
-        kind: Which recipe: "class_folders" or "annotated"; "": all of the recipe is code.
-        top: The folder above the class folders, or that of the images, with a "/" at its end.
-        folders: For each split its folder below `top`; empty if the class folders are right there.
-        endings: What images end with, in lower case; empty: as torchvision's ImageFolder has it.
-        annotations: Patterns of the names of annotation files, as `fnmatch` has them.
+        kind: `layout` of the file; "": all of the recipe is code.
     """
 
     kind: str = ""
@@ -143,17 +133,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPart:
-    """Raw data that is obtained, converted and published on its own: one record set.
+    """Raw data that is obtained, converted and published on its own: one record set; see the keys of the file.
 
     Attributes:
         name: "train", "segmentations", or "" if it is the only one or the main one.
-        description: What is in it.
-        optional: Prepared only when it is asked for by name.
-        set_name: Its record set's directory name without its ending; "" where that is the part's label.
-        arguments: Constructor arguments with which a dataset class opens this part.
-        classes: Names of its classes, where they are not those of the dataset.
-        recipe: The class of its recipe; "" if the layout says it all.
-        layout: Where what is in its raw data.
+        set_name: "" where that is the part's label.
+        recipe: "" if the layout says it all.
     """
 
     name: str
@@ -168,13 +153,7 @@ class DatasetPart:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A named list of positions: how many samples, and in which part.
-
-    Attributes:
-        name: What the dataset class calls it.
-        count: Number of samples.
-        part: The part that holds them.
-    """
+    """A named list of positions: what the dataset class calls it, how many samples, and the part that holds them."""
 
     name: str
     count: int
