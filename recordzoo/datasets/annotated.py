@@ -205,8 +205,6 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
     their annotation files in it: then neither images nor annotation files are needed on the disk. Any other folder is
     prepared by opening it.
 
-    An annotation file is read from the disk if it is there, else from the record set, by its name.
-
     Args:
         root: The folder of the images, existing or not; or the record set.
         annFile: The annotation file. Default: the ``instances`` (of test images: ``image_info``) of the record set.

@@ -168,9 +168,6 @@ class _LabelsDataset(ArrayDataset):
 class SEMEIONRecord(_LabelsDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SEMEION`, read from records: 1,593 handwritten digits.
 
-    ``data``, uint8 [n, 16, 16], and ``labels``, int64 [n], are read into memory on first access; from then on,
-    changes to them show in the samples.
-
     Args:
         download: Download the file if it is not there; as in torchvision, the default.
     """
@@ -193,9 +190,6 @@ class SEMEIONRecord(_LabelsDataset, SEMEION):  # type: ignore[misc]  # torchvisi
 
 class STL10Record(_LabelsDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `STL10`, read from records.
-
-    ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory on first access; from then on,
-    changes to them show in the samples.
 
     Args:
         split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.
@@ -242,11 +236,7 @@ class STL10Record(_LabelsDataset, STL10):  # type: ignore[misc]  # torchvision i
 
 
 class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], _LabelsDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `SVHN`, read from records; each split is a record set of its own.
-
-    ``data``, uint8 [n, 3, 32, 32], and ``labels``, int64 [n], are read into memory on first access; from then on,
-    changes to them show in the samples.
-    """
+    """torchvision's `SVHN`, read from records; each split is a record set of its own."""
 
     _ENTRY = "svhn"
     _SPLIT = "split"
@@ -262,10 +252,7 @@ class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], _LabelsDataset
 
 
 class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `USPS`, read from records; each split is a record set of its own.
-
-    ``data``, uint8 [n, 16, 16], is read into memory on first access; from then on, changes show in the samples.
-    """
+    """torchvision's `USPS`, read from records; each split is a record set of its own."""
 
     _ENTRY = "usps"
     _INT_LABELS = True

@@ -51,7 +51,7 @@ class ArrayDataset(ZooDataset):
 
     @derived
     def data(self) -> NDArray[np.uint8]:
-        """All images."""
+        """All images, read into memory on first access; from then on, changes to them show in the samples."""
         pixels = self._all_pixels()
         return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if self._CHANNELS_FIRST else pixels
 
