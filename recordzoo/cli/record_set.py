@@ -46,7 +46,6 @@ SAMPLE_AT_URL = 200
 """The same at a URL, where each image is fetched whole."""
 
 _ALL_CLASSES = 20  # most classes that are all named
-_MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
 _SIZES_SHOWN = 4
 _NAMES_SHOWN = 5
 _MOST_METADATA = 1000  # characters; a line shows fewer
@@ -278,7 +277,7 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
         lines += [*_class_lines(document["class_counts"], width), ""]
     if headers is not None and headers.num_images:
         lines += [*_image_lines(document["images"], headers.unreadable), ""]
-    return [*lines, *_byte_lines(document), "", *_origin_lines(document, width)]
+    return [*lines, *_origin_lines(document, width)]
 
 
 def _field_table(document: Mapping[str, JSON]) -> str:
@@ -302,20 +301,15 @@ def _class_lines(classes: Sequence[Mapping[str, JSON]], width: int) -> list[str]
     spread = _spread([each["count"] for each in classes])
     if spread is None:
         return ["records of each class: there are none"]
-    head = "records of each class:"
-    rows = [(shorten(clean(each["name"]), width // 2), f"{each['count']:,}") for each in classes]
     if len(classes) > _ALL_CLASSES:
-        if spread["min"] == spread["max"]:
-            return [f"{head} {spread['min']:,}, of all {len(classes):,} classes"]
-        head = f"records of each class ({len(classes):,} classes, {_shown(spread)} per class):"
-        order = sorted(range(len(classes)), key=lambda place: (-classes[place]["count"], classes[place]["number"]))
-        between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
-        most, least = order[:_MOST_FREQUENT], order[-_LEAST_FREQUENT:]
-        rows = [*(rows[place] for place in most), (between, ""), *(rows[place] for place in least)]
-    return [head, *_indented(options.table(("NAME", "RECORDS"), rows))]
+        return [f"records of each class: {_shown(spread)}, of {len(classes):,} classes"]
+    rows = [(shorten(clean(each["name"]), width // 2), f"{each['count']:,}") for each in classes]
+    return ["records of each class:", *_indented(options.table(("NAME", "RECORDS"), rows))]
 
 
 def _shown(spread: Mapping[str, JSON]) -> str:
+    if spread["min"] == spread["max"]:
+        return f"{spread['min']:,}"
     return f"min {spread['min']:,}, median {spread['median']:,g}, max {spread['max']:,}"
 
 
@@ -329,37 +323,12 @@ def _image_lines(images: Mapping[str, JSON], unreadable: Sequence[str]) -> list[
         lines.append(f"  {name + ':':<8} {counts or '-'}")
     for name in ("width", "height"):
         if spread := images[name]:
-            same = spread["min"] == spread["max"]
-            lines.append(f"  {name + ':':<8} {format(spread['min'], ',') if same else _shown(spread)}")
-    common = images["most_common_sizes"]
-    if len(common) > 1 and common[0]["count"] > 1:
-        often = []
-        for each in common:
-            percent = 100 * each["count"] / looked_at
-            share = f"{percent:.0f}%" if percent >= 1 else "<1%"
-            often.append(f"{each['width']:,} x {each['height']:,} ({share})")
-        lines.append(f"  often:   {', '.join(often)}")
+            lines.append(f"  {name + ':':<8} {_shown(spread)}")
     for name, found in (("unreadable", unreadable), ("damaged", images["damaged"])):
         if found:
             more = ", ..." if len(found) > _NAMES_SHOWN else ""
             lines.append(f"  {name}: {len(found):,} ({', '.join(map(clean, found[:_NAMES_SHOWN]))}{more})")
     return lines
-
-
-def _byte_lines(document: Mapping[str, JSON]) -> list[str]:
-    sizes = document["bytes"]
-    values, around = sizes["values"], sizes["shards"] - sizes["values"]
-    share = f" ({100 * sizes['overhead'] / values:.1f}% more than the values alone)" if values else ""
-    total, shared = document["size_bytes"], sizes["shared"]
-    own = f"  shared:   {format_bytes(shared)} with other record sets (hard links), own: {format_bytes(total - shared)}"
-    return [
-        "bytes:",
-        f"  values:   {format_bytes(values)}",
-        f"  shards:   {format_bytes(sizes['shards'])}, overhead: {format_bytes(around)}",
-        f"  arrays:   {format_bytes(sizes['arrays'])}: indices, names, splits and array fields",
-        f"  in all:   {format_bytes(total)}{share}",
-        *([own] if shared else []),
-    ]
 
 
 def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
