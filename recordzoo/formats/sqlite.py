@@ -59,9 +59,9 @@ class SQLiteTable(Foreign):
         with self._connected() as connection:
             tables = _tables(connection)
             self.table = _known(table, tables, connection, path) if table else self._with_images(connection, tables)
-            columns, self._key = _columns(connection, self.table)
+            columns = _columns(connection, self.table)
             values = _first_values(connection, self.table, columns)
-            self._rowid = _rowid(connection, self.table, columns)
+            self._rowid = self._rowid_of(connection, columns)
             first, last = self._ends(connection)
         self._fields = self.name_columns(values)
         self.pieces = [] if first is None or last is None else list(self._cut(first, last))
@@ -73,26 +73,19 @@ class SQLiteTable(Foreign):
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
-        rowid_, order, condition = "0", _listed(self._key), ""
-        if self._rowid:
-            rowid_ = order = f"t.{self._rowid}"
-            condition = f"WHERE {order} BETWEEN ? AND ?"
-        columns = _listed(self._fields)
-        query = f"SELECT {rowid_}, {columns} FROM {_quoted(self.table)} AS t {condition} ORDER BY {order}"
+        number, columns = f"t.{self._rowid}", ", ".join(f"t.{_quoted(column)}" for column in self._fields)
+        query = f"SELECT {number}, {columns} FROM {_quoted(self.table)} AS t WHERE {number} BETWEEN ? AND ? ORDER BY 1"
         last = None
         with self._connected() as connection:
-            rows = connection.execute(query, (piece.start, piece.stop) if self._rowid else ())
-            for number, (rowid, *values) in enumerate(rows):
-                # A forged tree of pages may lead to the same page again and again. Rows without a rowid have no number
-                # that tells, but each has a byte or more.
-                if (last is not None and rowid <= last) if self._rowid else number > piece.size_bytes:
+            for rowid, *values in connection.execute(query, (piece.start, piece.stop)):
+                if last is not None and rowid <= last:  # a forged tree of pages may lead to one page again and again
                     raise fault(
                         self._path,
                         f", table {self.table!r}, behind row {last}: the rows are not in order. The file is damaged.",
                     )
-                last = rowid if self._rowid else number
+                last = rowid
                 sample = dict(zip(self._fields.values(), values, strict=True))
-                yield Sample.of(sample, f"{last:09d}{image_ending(sample)}")
+                yield Sample.of(sample, f"{rowid:09d}{image_ending(sample)}")
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -116,7 +109,7 @@ class SQLiteTable(Foreign):
             raise fault(self._path, f": SQLite cannot read it: {err}.{advice if 'locked' in str(err) else ''}") from err
 
     def _with_images(self, connection: sqlite3.Connection, tables: Sequence[str]) -> str:
-        firsts = {table: _first_values(connection, table, _columns(connection, table)[0]) for table in tables}
+        firsts = {table: _first_values(connection, table, _columns(connection, table)) for table in tables}
         found = [table for table, columns in firsts.items() if any(map(holds_images, columns.values()))]
         if len(found) == 1:
             return found[0]
@@ -127,10 +120,21 @@ class SQLiteTable(Foreign):
             f"{', '.join(map(repr, tables)) or 'none'}."
         )
 
+    def _rowid_of(self, connection: sqlite3.Connection, columns: Iterable[str]) -> str:
+        """Return a name for the row's number."""
+        there = {column.lower() for column in columns}
+        name = next((each for each in _ROWIDS if each not in there), "")
+        try:
+            connection.execute(f"SELECT t.{name} FROM {_quoted(self.table)} AS t LIMIT 0")
+        except sqlite3.OperationalError as err:
+            if "no such column" in str(err):
+                text = "has no rowid (WITHOUT ROWID). Copy it into one that has: CREATE TABLE ... AS SELECT ..."
+                raise ArgumentError(f"{self._path}: table {self.table!r} {text}") from err
+            raise
+        return name
+
     def _ends(self, connection: sqlite3.Connection) -> tuple[int | None, int | None]:
         """Return the first and the last rowid; None if there are no rows."""
-        if not self._rowid:
-            return 0, 0
         row = f"SELECT t.{self._rowid} FROM {_quoted(self.table)} AS t ORDER BY t.{self._rowid}"
         first, last = connection.execute(f"SELECT ({row} ASC LIMIT 1), ({row} DESC LIMIT 1)").fetchone()
         return first, last
@@ -183,11 +187,10 @@ def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, pa
     )
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
-    """Return the names of the stored columns; also the columns of the primary key."""
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Return the names of the stored columns."""
     rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-    columns = [str(row[1]) for row in rows if row[6] != _VIRTUAL_COLUMN]
-    return columns, [name for place, name in sorted((row[5], row[1]) for row in rows) if place]
+    return [str(row[1]) for row in rows if row[6] != _VIRTUAL_COLUMN]
 
 
 # Any: values of all kinds.
@@ -198,23 +201,6 @@ def _first_values(connection: sqlite3.Connection, table: str, columns: Iterable[
         near = f"SELECT t.{_quoted(key)} AS value FROM {_quoted(table)} AS t LIMIT {_NEAR}"
         found[key] = [row[0] for row in connection.execute(f"SELECT value FROM ({near}) WHERE value NOTNULL LIMIT 1")]
     return found
-
-
-def _rowid(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> str:
-    """Return a name for the row's number; "" if the table has none (WITHOUT ROWID)."""
-    there = {column.lower() for column in columns}
-    name = next((each for each in _ROWIDS if each not in there), "")
-    try:
-        connection.execute(f"SELECT t.{name} FROM {_quoted(table)} AS t LIMIT 0")
-    except sqlite3.OperationalError as err:
-        if "no such column" in str(err):
-            return ""
-        raise
-    return name
-
-
-def _listed(columns: Iterable[str]) -> str:
-    return ", ".join(f"t.{_quoted(column)}" for column in columns)
 
 
 def _quoted(name: str) -> str:
