@@ -246,7 +246,7 @@ def bench(
         asked = f"up to {counted(images, 'image')}, {loading}, medians of {repeats}"
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
         lines = [table(results), "", asked, f"transform: {clean(transform or DEFAULT)}", *problems]
-        options.put_text("\n".join(lines))
+        options.put("\n".join(lines))
     return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
 

@@ -58,7 +58,7 @@ def doctor(
             lines += [f"{name}:", *(f"  {key + ':':<14} {clean(text)}" for key, text in each.facts.items()), ""]
         lines += [f"broken: {clean(text)}" for text in problems] + [f"advice: {clean(text)}" for text in advice]
         lines += [] if problems else ["recordzoo works here."]
-        options.put_text("\n".join(lines))
+        options.put("\n".join(lines))
     return Exit.FAILED if problems else Exit.OK
 
 

@@ -45,8 +45,7 @@ def info(
     if as_json:
         options.put_json({"dataset": entry_document(entry)})
     else:
-        width = options.wrapping_width()
-        options.put(options.wrapped(describe(entry, width), width))
+        options.put(describe(entry, options.wrapping_width()))
     return Exit.OK
 
 

@@ -49,11 +49,6 @@ def put(text: str) -> None:
     print(clean_lines(text))  # noqa: T201 - as above
 
 
-def put_text(text: str) -> None:
-    """Print a text, wrapped at words where the terminal is narrower."""
-    put(wrapped(text, wrapping_width()))
-
-
 def put_json(document: Mapping[str, JSON]) -> None:
     """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
     print(_json(document))  # noqa: T201 - as above
@@ -237,11 +232,10 @@ FIXED_SPACE = "\N{NO-BREAK SPACE}"
 """A space at which a cell is not wrapped; printed as a plain space."""
 
 _GAP = 2
-_KEY = re.compile(r" *[\w ]+: +")
 
 
 def wrapping_width() -> int | None:
-    """Return the maximum width of lines: the terminal's; None elsewhere, where programs read the lines."""
+    """Return the maximum width of tables: the terminal's; None elsewhere, where programs read the lines."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the shell closed it: >&-
     return shutil.get_terminal_size((80, 24)).columns if is_terminal else None
 
@@ -262,23 +256,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None 
     return "\n".join(text for line in lines for text in _row(line, widths)).replace(FIXED_SPACE, " ")
 
 
-def wrapped(text: str, width: int | None = None) -> str:
-    """Wrap the lines of a text at words; the text after "key: " stays in its own column."""
-    if width is None:
-        return text
-    return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, width))
-
-
-def _wrapped_line(line: str, width: int) -> list[str]:
-    if display_width(line) <= width:
-        return [line]
-    key = _KEY.match(line)
-    indent = len(key[0]) if key else len(line) - len(line.lstrip()) + _GAP
-    return _wrap(line, width, " " * indent)
-
-
-def _wrap(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+def _wrap(cell: str, width: int) -> list[str]:
+    return textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _longest_word(cell: str) -> int:

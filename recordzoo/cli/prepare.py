@@ -85,7 +85,7 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
         obstacle = f"; {needs(outlook.obstacle)}" if outlook.obstacle else ""
         printed.put(clean(f"{target.label}: {_summary(outlook)}") + obstacle)
         for line in _details(outlook):
-            printed.put_text(clean(f"  {line}"))
+            printed.put(clean(f"  {line}"))
 
 
 def needs(obstacle: RecordZooError) -> str:

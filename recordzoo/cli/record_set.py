@@ -66,7 +66,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     if as_json:
         options.put_json({"record_set": document})
     else:
-        options.put_text("\n".join(_lines(reader, headers, document)))
+        options.put("\n".join(_lines(reader, headers, document)))
         options.say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
@@ -492,7 +492,7 @@ def verify(
     shown = clean(str(place))
     if report.ok:
         reader = RecordReader(place)
-        options.put_text(f"{shown}: ok. {_checked(reader, report, full=full)}")
+        options.put(f"{shown}: ok. {_checked(reader, report, full=full)}")
         if changes:
             options.say_changes(reader, changes)
         return Exit.OK

@@ -32,8 +32,8 @@ from recordzoo.cli.options import (
     parse_bytes,
     path_argument,
     path_option,
+    put,
     put_json,
-    put_text,
     refuse_urls,
     say,
 )
@@ -347,7 +347,7 @@ def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json
     else:
         rest = "" if now == size else f", {_files(len(job.copied), now)} of them now"
         text = f"{participle} to {place}: {whole}{rest}."
-    put_text(clean(text))
+    put(clean(text))
 
 
 def _files(count: int, num_bytes: int) -> str:
