@@ -5,7 +5,6 @@ A command's module is imported when the command is called, so that ``--help`` ta
 
 import errno
 import os
-import re
 import signal
 import time
 import traceback
@@ -22,7 +21,7 @@ import typer.main
 from recordzoo import errors
 from recordzoo.base.progress import close_bars
 from recordzoo.base.settings import command
-from recordzoo.base.text import did_you_mean, public_text
+from recordzoo.base.text import public_text
 from recordzoo.cli import options
 from recordzoo.cli.options import put
 from recordzoo.errors import DownloadError, RecordZooError, TermsError
@@ -356,8 +355,6 @@ def recordzoo(
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
-_NO_COMMAND = re.compile(r"No such command '(.*?)'")
-
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
 _CACHE = "what is not deleted yet stays."
@@ -396,7 +393,8 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
     if isinstance(err, _USAGE_ERROR):
         context = getattr(err, "ctx", None)
         path = context.command_path.split()[1:] if context else []
-        code, text = Exit.USAGE, f"{_usage_text(err)} See: {command(*path)} --help"
+        said = err.format_message()
+        code, text = Exit.USAGE, f"{said}{'' if said[-1] in '.?' else '.'} See: {command(*path)} --help"
     elif isinstance(err, RecordZooError | OSError):
         code, text = exit_code(err), _text(err)
     else:
@@ -442,19 +440,6 @@ def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
         options.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:
         options.say(text)
-
-
-def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
-    """Describe a usage error, with suggestions, in the same words for all versions of click."""
-    text: str = err.format_message()
-    called = getattr(getattr(err, "ctx", None), "command", None)
-    if (name := getattr(err, "option_name", None)) and text.startswith("No such option"):
-        known = [option for parameter in getattr(called, "params", ()) for option in parameter.opts]
-        hint = " Options of a command are written after its name." if hasattr(called, "commands") else ""
-        return f"No such option: {name}.{did_you_mean(name, known)}{hint}"
-    if match := _NO_COMMAND.match(text):
-        return f"{match[0]}.{did_you_mean(match[1], getattr(called, 'commands', ()))}"
-    return f"{text.rstrip('.')}."
 
 
 class _Signals:
