@@ -1,12 +1,11 @@
 """LMDB databases of earlier tools: images and labels in the tool's order, read page by page without running code."""
 
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -93,46 +92,38 @@ def _may_be_database(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LmdbPart:
-    """One database, listed: its file with size and time, and its records in their order.
+class Records(Piece):
+    """Some consecutive records of a database.
 
     Attributes:
-        name: What distinguishes it from the others: its directory, its name in the file; "" if it is the only one.
-        place: The file, and its name in the file, for messages.
-        labels: The label of each record, if labels have keys of their own.
+        prefix: The beginning of their names, which distinguishes the database from others; "" if it is the only one.
+        place: The file, and the database's name in it, for messages.
+        status: The file's size and time.
+        entries: Where each record is in the file.
+        labels: Where the label of each is, if labels have keys of their own.
     """
 
-    name: str
-    place: str
-    file: Path
-    status: tuple[int, int]
-    entries: Sequence[PageEntry]
+    prefix: str = ""
+    place: str = ""
+    status: tuple[int, int] = (0, 0)
+    entries: Sequence[PageEntry] = ()
     labels: Sequence[PageEntry] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Records(Piece):
-    """Some consecutive records of a database, with their places in it."""
-
-    part: LmdbPart | None = None
 
     def values(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:
         """Yield each record's name, location (for messages), value, and its label if that has a key of its own."""
-        part = self.part
-        assert part is not None
-        with Database(part.file, part.status) as database:
-            for entry, label in itertools.zip_longest(part.entries, part.labels):
-                key = as_name(entry.key)
+        (file,) = self.files
+        with Database(file, self.status) as database:
+            for entry, label in itertools.zip_longest(self.entries, self.labels):
                 text = None if label is None else database.value(label)
-                where = f"{part.place}, key {entry.key!r}"
-                yield f"{part.name}/{key}" if part.name else key, where, database.value(entry), text
+                where = f"{self.place}, key {entry.key!r}"
+                yield f"{self.prefix}{as_name(entry.key)}", where, database.value(entry), text
 
 
-Read = Callable[[int], bytes]
-"""Reads the value of the key at a place."""
+Entries = Mapping[bytes, PageEntry]
+"""The entries of a database by their keys, in LMDB's order."""
 
-Order = tuple[Sequence[int], Sequence[int]]
-"""The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
+Order = tuple[Sequence[PageEntry], Sequence[PageEntry]]
+"""The samples among the entries of a database; their labels, if these have keys of their own."""
 
 
 @dataclass(frozen=True)
@@ -142,14 +133,13 @@ class Layout:
     Attributes:
         name: Its name for `--from`.
         parse: Reads a value; raises `ForeignValueError` for another layout.
-        order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
-            tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
-            that reads the value of a key by its place, and the database's file, beside which some tools write a list.
+        order: Finds the samples among the entries of a database, in the order in which the tool counts them; raises
+            `ForeignValueError` if the keys are not those of this layout.
     """
 
     name: str
     parse: Callable[[bytes], Value]
-    order: Callable[[Sequence[bytes], Read, Path], Order]
+    order: Callable[[Database, Entries], Order]
 
 
 class LMDB(Foreign):
@@ -186,13 +176,8 @@ class LMDB(Foreign):
         for folder, file in self._files.items():
             with Database(file) as database:
                 for name, tree in _trees(database).items():
-                    entries, labels = tuple(database.entries(tree)), tuple[PageEntry, ...]()
-                    if entries:
-                        self._layout = self._layout or recognised(database, entries)
-                        entries, labels = ordered(database, entries, self._layout)
-                    full = "/".join(filter(None, (folder, name)))
-                    place = f"{file}, {name}" if name else str(file)
-                    pieces += _cut(LmdbPart(full, place, file, database.status, entries, labels))
+                    entries = {entry.key: entry for entry in database.entries(tree)}
+                    pieces += self._cut(database, folder, name, entries) if entries else []
         self.pieces = pieces
         if not any(piece.size_bytes for piece in pieces):
             raise fault(self.location, " is empty: there is no record in it.")
@@ -205,6 +190,28 @@ class LMDB(Foreign):
             self._target: "json" if is_text else "array",
         }
         self.specs = {self._target: FieldSpec(FieldKind.TEXT)} if is_text else {}
+
+    def _cut(self, database: Database, folder: str, name: str, entries: Entries) -> Iterator[Records]:
+        """Cut the records of a database into pieces."""
+        layout = self._layout = self._layout or recognised(database, entries)
+        try:
+            found, labels = layout.order(database, entries)
+        except ForeignValueError as err:
+            raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
+        prefix = "".join(f"{part}/" for part in (folder, name) if part)
+        place = f"{database.path}, {name}" if name else str(database.path)
+        for first, stop in even_ranges(0, len(found), sum(entry.length for entry in found)):
+            some = found[first:stop]
+            yield Records(
+                f"{prefix or 'all'}[{first}]",
+                sum(entry.length for entry in some),
+                (database.path,),
+                prefix=prefix,
+                place=place,
+                status=database.status,
+                entries=some,
+                labels=labels[first:stop],
+            )
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -230,14 +237,6 @@ class LMDB(Foreign):
             except ForeignValueError as err:
                 raise SourceError(f"{where}: {err}.", path=str(piece.files[0])) from err
             yield from ((f"{name}{ending}", where, single) for ending, single in found)
-
-
-def _cut(part: LmdbPart) -> Iterator[Records]:
-    """Cut the records of a database into pieces."""
-    for first, stop in even_ranges(0, len(part.entries), sum(entry.length for entry in part.entries)):
-        some = dataclasses.replace(part, entries=part.entries[first:stop], labels=part.labels[first:stop])
-        size_bytes = sum(entry.length for entry in some.entries)
-        yield Records(f"{part.name or 'all'}[{first}]", size_bytes, (part.file,), part=some)
 
 
 def _text(label: bytes) -> str:
@@ -279,23 +278,22 @@ def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
     return wanted
 
 
-def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
+def recognised(database: Database, entries: Entries) -> Layout:
     """Find the layout by the keys, or by the first value."""
-    keys = {entry.key for entry in entries}
-    if COUNT in keys:
+    if COUNT in entries:
         return KNOWN["lmdb_text"]
-    first = next((entry for entry in entries if entry.key not in (KEYS, LENGTH)), entries[0])
-    value = database.value(first)
+    first = next((key for key in entries if key not in (KEYS, LENGTH)), next(iter(entries)))
+    value = database.value(entries[first])
     untried = {"lmdb_text"} if is_installed(PROTOBUF[0]) else {"lmdb_text", "caffe", "torchrecord"}
     for name, layout in KNOWN.items():
         with contextlib.suppress(ForeignValueError):
             if name not in untried:
                 layout.parse(value)
                 return layout
-    if not keys.isdisjoint((KEYS, LENGTH)):
+    if KEYS in entries or LENGTH in entries:
         return KNOWN["folder2lmdb"]
     need(*PROTOBUF)  # without it, a layout was not tried
-    key, begins = str(first.key[:100])[2:-1], value[:_SHOWN_BYTES].hex(" ")
+    key, begins = str(first[:100])[2:-1], value[:_SHOWN_BYTES].hex(" ")
     raise SourceError(
         f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}); the value of its key {key!r} begins with "
         f"{begins or 'nothing'}. Read it with the program that wrote it, and store that dataset with "
@@ -305,105 +303,86 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
     )
 
 
-def ordered(
-    database: Database, entries: Sequence[PageEntry], layout: Layout
-) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
-    """Return a database's records in their order, without other keys; also the keys of their labels."""
-
-    def read(place: int) -> bytes:
-        return database.value(entries[place])
-
-    try:
-        places, labels = layout.order([entry.key for entry in entries], read, database.path)
-    except ForeignValueError as err:
-        raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
-    return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
+def _in_place(database: Database, entries: Entries) -> Order:
+    return list(entries.values()), ()
 
 
-def _in_place(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    return range(len(keys)), ()
-
-
-def _by_number(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    found = _numbered(keys)
-    if found is None:
+def _by_number(database: Database, entries: Entries) -> Order:
+    if not _are_numbers(entries):
         raise ForeignValueError('its keys are not "0", "1", "2", ...')
-    return found, ()
+    return _numbered(entries), ()
 
 
-def _numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
-    """Sort keys as integers ("2" before "10"); None if a key is not an integer."""
-    if not all(key.isdigit() and len(key) <= 20 for key in keys):
-        return None
-    return sorted(range(len(keys)), key=lambda place: int(keys[place]))
+def _are_numbers(keys: Iterable[bytes]) -> bool:
+    return all(key.isdigit() and len(key) <= 20 for key in keys)
 
 
-def _by_keys(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+def _numbered(entries: Entries) -> list[PageEntry]:
+    """Sort entries whose keys are numbers ("2" before "10")."""
+    return [entries[key] for key in sorted(entries, key=int)]
+
+
+def _by_keys(database: Database, entries: Entries) -> Order:
     """Return the keys in the order of `__keys__`; without it, by number if all keys are numbers, else in LMDB's order.
 
     `__keys__` and `__len__` must fit the keys of the database.
     """
-    places = {key: place for place, key in enumerate(keys)}
-    own = {name: places.pop(name) for name in (KEYS, LENGTH) if name in places}
-    if KEYS in own:
+    others = {key: entry for key, entry in entries.items() if key not in (KEYS, LENGTH)}
+    if KEYS in entries:
         try:
-            named = loaded(read(own[KEYS]), 8 * len(keys) + INSTRUCTIONS)
+            named = loaded(database.value(entries[KEYS]), 8 * len(entries) + INSTRUCTIONS)
         except ForeignValueError as err:
             raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
         if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
             raise ForeignValueError("__keys__ is no list of keys")
-        longest = max(map(len, places), default=0) + 1  # a forged list may repeat one long key: it is not copied
+        longest = max(map(len, others), default=0) + 1  # a forged list may repeat one long key: it is not copied
         short = (key[:longest] for key in named)
         wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in short]
-        found = _listed(wanted, places, "__keys__")
+        found = _listed(wanted, others, "__keys__")
     else:
-        left = list(places.values())
-        order = _numbered([keys[place] for place in left])
-        found = left if order is None else [left[index] for index in order]
-    if LENGTH in own and (length := read(own[LENGTH])) != str(len(found)).encode():
+        found = _numbered(others) if _are_numbers(others) else list(others.values())
+    if LENGTH in entries and (length := database.value(entries[LENGTH])) != str(len(found)).encode():
         number = loaded(length)
         if number != len(found):
             raise ForeignValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
     return found, ()
 
 
-def _by_list(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+def _by_list(database: Database, entries: Entries) -> Order:
     """Return the keys in the order of `meta_info.txt`; without it, of `__keys__` or of the database."""
-    listing = file.with_name(_LIST_NAME)
-    if file.name != DATA_FILE or not listing.is_file():
-        return _by_keys(keys, read, file)
-    places = {key: place for place, key in enumerate(keys)}
-    most = _LIST_LINE_BYTES * (len(keys) + 1)
+    listing = database.path.with_name(_LIST_NAME)
+    if database.path.name != DATA_FILE or not listing.is_file():
+        return _by_keys(database, entries)
+    most = _LIST_LINE_BYTES * (len(entries) + 1)
     lines = read_text(listing, most=most).encode().splitlines()
     names = [line.strip().rsplit(b" ", 2)[0] for line in lines if line.strip()]
-    return _listed([name.rpartition(b".")[0] or name for name in names], places, _LIST_NAME), ()
+    return _listed([name.rpartition(b".")[0] or name for name in names], entries, _LIST_NAME), ()
 
 
-def _listed(wanted: Sequence[bytes], places: Mapping[bytes, int], source: str) -> list[int]:
-    """Return the places of the keys in a list, which must hold each key exactly once."""
-    missing = [key for key in wanted if key not in places]
+def _listed(wanted: Sequence[bytes], entries: Entries, source: str) -> list[PageEntry]:
+    """Return the entries of the keys in a list, which must hold each key exactly once."""
+    missing = [key for key in wanted if key not in entries]
     if missing or len(set(wanted)) != len(wanted):
         problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
         raise ForeignValueError(f"{source} {problem}")
-    if len(wanted) != len(places):
-        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(places):,}")
-    return [places[key] for key in wanted]
+    if len(wanted) != len(entries):
+        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(entries):,}")
+    return [entries[key] for key in wanted]
 
 
-def _by_count(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+def _by_count(database: Database, entries: Entries) -> Order:
     """Return the keys of images and labels from 1 to `num-samples`; none may be missing, and no image beyond them."""
-    places = {key: place for place, key in enumerate(keys)}
-    stored = read(places[COUNT]) if COUNT in places else b"not there"
+    stored = database.value(entries[COUNT]) if COUNT in entries else b"not there"
     if not stored.isdigit() or len(stored) > 20:
         raise ForeignValueError(f"its key num-samples is {stored[:20].decode('latin-1')}")
-    number_of_images = sum(key.startswith(b"image-") for key in keys)
+    number_of_images = sum(key.startswith(b"image-") for key in entries)
     if int(stored) != number_of_images:
         raise ForeignValueError(f"num-samples is {int(stored)}, but there are {number_of_images:,} keys image-...")
     wanted = [[b"%s-%09d" % (kind, number + 1) for number in range(int(stored))] for kind in (b"image", b"label")]
     for key in (*wanted[0], *wanted[1]):
-        if key not in places:
+        if key not in entries:
             raise ForeignValueError(f"key {key!r} is not there")
-    images, labels = ([places[key] for key in each] for each in wanted)
+    images, labels = ([entries[key] for key in each] for each in wanted)
     return images, labels
 
 
