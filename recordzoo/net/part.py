@@ -8,13 +8,11 @@ import contextlib
 import errno
 import hashlib
 import json
-import math
 import os
 import queue
 import secrets
 import stat
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -26,7 +24,7 @@ from typing_extensions import override
 from recordzoo.base import durable
 from recordzoo.base.files import hash_text, is_own, new_hash, read_small, replace
 from recordzoo.base.process import Lock, NoLocksError, holder
-from recordzoo.base.progress import Progress, SilentProgress
+from recordzoo.base.progress import Progress
 from recordzoo.errors import ArgumentError
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -273,7 +271,7 @@ class Crew:
     Args:
         progress: Shows all items together.
         workers: Number of items at a time.
-        grace_s: Seconds that an error waits for the other threads. Default: until they end, so that none of them
+        grace_s: Seconds that an error waits for each other thread. Default: until it ends, so that none of them
             writes after `run`.
 
     Raises:
@@ -283,13 +281,12 @@ class Crew:
         stop: Set when the work must end; for calls that wait or read.
     """
 
-    def __init__(self, progress: Progress, workers: int = WORKERS, *, grace_s: float = math.inf) -> None:
+    def __init__(self, progress: Progress, workers: int = WORKERS, *, grace_s: float | None = None) -> None:
         if workers < 1:
             raise ArgumentError(f"Argument workers is {workers}; it must be at least 1.")
         self.stop = Stop()
         self._progress, self._workers, self._grace_s = progress, workers, grace_s
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._active: Counter[str] = Counter()
 
     def advance(self, num_bytes: int = 0) -> None:
         """Add bytes to the progress, from any thread.
@@ -315,7 +312,6 @@ class Crew:
         function: Callable[[_Item], _Result],
         items: Iterable[_Item],
         *,
-        ended: Callable[[_Item, _Result | BaseException], None] | None = None,
         host: Callable[[_Item], str] = lambda item: "",
         per_host: int | None = None,
     ) -> list[_Result]:
@@ -324,65 +320,45 @@ class Crew:
         Args:
             function: Called in a thread of its own.
             items: The items, in the order in which they are started.
-            ended: Called in this thread for each item, with its result or error. Default: raises the error.
             host: Returns the host of an item.
             per_host: Number of items of one host at a time. Default: `workers`.
 
         Returns:
-            The results in the order of the items, without the items that raised.
+            The results in the order of the items.
 
         Raises:
-            BaseException: The first error of `ended` or the progress, or Ctrl-C. The other calls have ended.
+            BaseException: The first error of a call or of the progress, or Ctrl-C. The other calls are stopped.
         """
-        waiting, results = list(enumerate(items)), dict[int, _Result]()
+        waiting, results, failures = list(enumerate(items)), dict[int, _Result](), list[BaseException]()
+        active, threads = Counter[str](), list[threading.Thread]()
 
         def work(number: int, item: _Item) -> None:
             try:
-                results[number] = outcome = function(item)
-                self._events.put(lambda: end(item, outcome))
+                results[number] = function(item)
             except BaseException as err:  # noqa: BLE001 - raised in the waiting thread
-                failure = err
-                self._events.put(lambda: end(item, failure))
-
-        def end(item: _Item, outcome: _Result | BaseException) -> None:
-            self._active[host(item)] -= 1
-            if ended is not None:
-                ended(item, outcome)
-            elif isinstance(outcome, BaseException):
-                raise outcome
+                failures.append(err)
+            self._events.put(lambda: active.subtract([host(item)]))
 
         try:
-            while waiting or self._active.total():
+            while waiting or active.total():
                 for each in list(waiting):
-                    if self._active.total() >= self._workers:
-                        break
-                    if self._active[name := host(each[1])] < (per_host or self._workers):
+                    name = host(each[1])
+                    if active.total() < self._workers and active[name] < (per_host or self._workers):
                         waiting.remove(each)
-                        self._active[name] += 1
+                        active[name] += 1
                         # A daemon: a thread that connects cannot be stopped, and must not keep the process alive.
-                        threading.Thread(target=work, args=each, name="recordzoo-crew", daemon=True).start()
-                self._next()
+                        threads.append(threading.Thread(target=work, args=each, name="recordzoo-crew", daemon=True))
+                        threads[-1].start()
+                with contextlib.suppress(queue.Empty):
+                    self._events.get(timeout=_POLL_S)()
+                if failures:
+                    raise failures[0]
         except BaseException:
             self.stop.set()
-            self._settle()
+            for thread in threads:
+                thread.join(self._grace_s)
             raise
         return [results[number] for number in sorted(results)]
-
-    def _next(self) -> None:
-        """Wait for an event and handle it in this thread."""
-        try:
-            event = self._events.get(timeout=_POLL_S)
-        except queue.Empty:
-            return
-        event()
-
-    def _settle(self) -> None:
-        """Wait for the running calls; some may just have finished."""
-        self._progress = SilentProgress()
-        deadline = time.monotonic() + self._grace_s
-        while self._active.total() and time.monotonic() < deadline:
-            with contextlib.suppress(Exception):  # later errors result from the stop; the first one is raised
-                self._next()
 
 
 CHECKING = "checking what is there of"

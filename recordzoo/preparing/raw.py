@@ -111,13 +111,10 @@ class RawData:
             SourceError: A required file cannot be downloaded. Partial files are kept.
         """
         missing = self.missing
-        if len(missing) > 1:
+        if len(missing) == 1:
+            self._fetch(missing[0], self.progress)
+        elif missing:
             self._download_all(missing)
-        for remote in missing if len(missing) == 1 else ():
-            try:
-                self._fetched(remote, self._fetch(remote, self.progress))
-            except DownloadError as err:
-                self._fetched(remote, err)
         self._source = None
 
     def _download_all(self, missing: Sequence[RemoteFile]) -> None:
@@ -127,7 +124,6 @@ class RawData:
         crew.run(
             lambda remote: self._fetch(remote, _Share(crew, there[remote.name]), crew.stop),
             missing,
-            ended=self._fetched,
             host=self._host,
             per_host=MOST_PER_HOST,
         )
@@ -139,35 +135,32 @@ class RawData:
             return host(self.addresses(remote)[0].url)
         return ""
 
-    def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
+    def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> None:
+        """Download a file unless it is there. If an optional one cannot be had, the records are made without it."""
         from recordzoo.net.download import fetch  # imports requests
 
         there = remote.path(self.root).exists()
-        path = fetch(
-            remote,
-            self.root,
-            dataset=self.recipe.dataset,
-            mirror=self.options.mirror,
-            check_hash=self.options.check_hash,
-            accept_terms=self.options.accept_terms,
-            progress=progress,
-            stop=stop,
-        )
+        try:
+            path = fetch(
+                remote,
+                self.root,
+                dataset=self.recipe.dataset,
+                mirror=self.options.mirror,
+                check_hash=self.options.check_hash,
+                accept_terms=self.options.accept_terms,
+                progress=progress,
+                stop=stop,
+            )
+        except DownloadError as err:
+            if not remote.optional:
+                raise
+            reason = str(err).partition("\n")[0]
+            progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
+            return
         if not there:
             self.fetched.append(path)
-        return path
-
-    def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
-        """Record a download's result. If an optional file failed, the records are made without it."""
-        if isinstance(result, Path):
-            if result in self.fetched:
-                settings.remember_root(self.root)
-                write_mark(result)
-            return
-        if not (remote.optional and isinstance(result, DownloadError)):
-            raise result
-        reason = str(result).partition("\n")[0]
-        self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
+            settings.remember_root(self.root)
+            write_mark(path)
 
     def tidy(self) -> None:
         """Remove what interrupted downloads of files that are there now have left."""
