@@ -229,14 +229,13 @@ class _Transfer:
                     raise self._size_error(address, f"{answer.total} bytes")
                 raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
             _check_start(answer, offset, stamp)
-            first = answer.read()
-            total = self._check_content(answer, address, first)
+            total = self._check_content(answer, address)
             if not answer.start:
                 part.start_over(Stamp(address.url, answer.etag, answer.last_modified))
             else:
                 part.go_on(same_file=stamp is not None)
             self._tell(part.size_bytes, total)
-            self._copy(answer, address, first, total)
+            self._copy(answer, address, total)
 
     def _may_be_stopped(self, answer: Answer) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
@@ -247,10 +246,11 @@ class _Transfer:
         can_tell = stamp is not None and stamp.url == address.url and bool(stamp.validator)
         return self._part.size_bytes if self._hash or can_tell else 0
 
-    def _check_content(self, answer: Answer, address: Address, first: bytes) -> int | None:
+    def _check_content(self, answer: Answer, address: Address) -> int | None:
         """Refuse a web page or a file of another size before the part changes; return the size, if known."""
-        title = answer.page_title(first) if not answer.start else None
-        if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
+        page = answer.page if answer.start == 0 else None
+        if page is not None and not self._target.name.lower().endswith((".html", ".htm")):
+            title = http.page_title(page)
             named = f"titled {title!r}" if title else "without a title"
             raise DownloadError(
                 f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
@@ -261,9 +261,9 @@ class _Transfer:
             raise self._size_error(address, f"{answer.total} bytes")
         return self._size if self._size is not None else answer.total
 
-    def _copy(self, answer: Answer, address: Address, chunk: bytes, total: int | None) -> None:
+    def _copy(self, answer: Answer, address: Address, total: int | None) -> None:
         part = self._part
-        while chunk:
+        while chunk := answer.read():
             if total is not None and part.size_bytes + len(chunk) > total:
                 part.start_over()
                 raise self._size_error(address, f"more than {total} bytes")
@@ -273,7 +273,6 @@ class _Transfer:
                 raise self._write_error(err) from err
             self._tell(part.size_bytes, total)
             crash_point("download.received")
-            chunk = answer.read()
         if total is not None and part.size_bytes < total:
             raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
 

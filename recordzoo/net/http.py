@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import email.utils
+import functools
 import html
 import http
 import random
@@ -91,6 +92,7 @@ PAGE_BYTES = 256 << 10
 """Bytes of a page that are read; the page with the form has about 2.5 kB."""
 
 _FORM_ID = "download-form"
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
 def confirmed_url(page: str) -> str | None:
@@ -101,6 +103,12 @@ def confirmed_url(page: str) -> str | None:
         return None
     separator = "&" if "?" in form.action else "?"
     return f"{form.action}{separator}{urllib.parse.urlencode(form.fields)}" if form.fields else form.action
+
+
+def page_title(page: str) -> str:
+    """Return the title of a web page; "" if it has none."""
+    match = _TITLE.search(page)
+    return " ".join(html.unescape(match[1]).split())[:100] if match else ""
 
 
 class _Form(HTMLParser):
@@ -127,12 +135,9 @@ class _Form(HTMLParser):
 
 
 _CHUNK_BYTES = 128 << 10
-_CHUNK_S = 5.0
-"""Seconds after which received bytes are returned although they are less than a chunk: a kill then loses little."""
 _HEAD_BYTES = 512
 """Number of bytes that tell an archive from a web page."""
 
-_TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html|<head|<body|<script)", re.IGNORECASE)
 
 _MAX_DIGITS = 18
@@ -180,72 +185,59 @@ class Answer:
             return count(self._header("Content-Length"))
         return content_range(self._header("Content-Range"))[1]
 
+    @functools.cached_property
+    def page(self) -> str | None:
+        """The start of the body if that is a web page and not an archive, else None; `read` returns it again.
+
+        Raises:
+            TryAgainError: Nothing came.
+        """
+        head = self._ahead(_HEAD_BYTES)
+        says_html = "html" in self._header("Content-Type").lower()
+        is_text = not any(byte < 9 for byte in head[:_HEAD_BYTES])  # every archive has such a byte early on
+        if not _MARKUP.match(head) and not (says_html and is_text and head):
+            return None
+        return self._ahead(PAGE_BYTES).decode("utf-8", "replace")
+
+    def _ahead(self, num_bytes: int) -> bytes:
+        """Return so many bytes that `read` will return again, fewer before the end or a failure."""
+        try:
+            while len(self._seen) < num_bytes and (more := self._receive()):
+                self._seen += more
+        except TryAgainError as err:
+            if not self._seen:
+                raise
+            self._broken = err
+        return self._seen
+
     def read(self) -> bytes:
-        """Return the next bytes of the body, including those received before it broke; b"" at its end.
+        """Return the next bytes of the body; b"" at its end.
 
         Raises:
             TryAgainError: The connection broke, went silent or became too slow.
         """
-        if self._seen:
-            seen, self._seen = self._seen, b""
-            return seen
-        chunk, begun = bytearray(), time.monotonic()
-        while self._broken is None and len(chunk) < _CHUNK_BYTES:
-            if len(chunk) >= _HEAD_BYTES and time.monotonic() - begun > _CHUNK_S:
-                break
-            try:
-                data = self._receive(_CHUNK_BYTES - len(chunk))
-            except TryAgainError as err:
-                self._broken = err
-                break
-            if not data:
-                break
-            chunk += data
-        if self._broken is not None and not chunk:
-            raise self._broken
-        return bytes(chunk)
+        seen, self._seen = self._seen, b""
+        return seen or self._receive()
 
-    def _receive(self, most: int) -> bytes:
-        """Return bytes of the body. If they come too slowly, only the next read fails, so that no byte is lost."""
+    def _receive(self) -> bytes:
+        """Return bytes of the body. If they came too slowly, only the next call fails, so that no byte is lost."""
+        if self._broken is not None:
+            raise self._broken
         try:
             with self._pace:
-                data: bytes = self._response.raw.read1(most, decode_content=False)
+                data: bytes = self._response.raw.read1(_CHUNK_BYTES, decode_content=False)
         except urllib3.exceptions.ReadTimeoutError as err:
             raise TryAgainError(f"{self._host} sent nothing for {settings.timeout_s():g} s") from err
         except (urllib3.exceptions.HTTPError, OSError, ValueError, OverflowError) as err:  # also for false headers
             raise TryAgainError(f"the connection to {self._host} broke ({cause(err)})") from err
         too_few = self._pace.too_few(len(data))
-        if data and too_few is not None:
+        if too_few is not None:
             self._broken = TryAgainError(
                 f"{self._host} sent {format_bytes(too_few)} in {self._pace.window_s:g} s; RECORDZOO_MIN_SPEED asks for "
                 f"{format_bytes(int(self._pace.least_bytes))}",
                 slow_bytes=too_few,
             )
         return data
-
-    def confirmed_url(self) -> str | None:
-        """Return the address in Google Drive's question, if the body is its page and not the file.
-
-        Raises:
-            TryAgainError: As `read`.
-        """
-        if self.status != 200 or "html" not in self._header("Content-Type").lower():
-            return None
-        page = self.read()
-        while _MARKUP.match(page) and len(page) < PAGE_BYTES and (more := self.read()):
-            page += more
-        self._seen = page
-        return confirmed_url(page.decode("utf-8", "replace")) if _MARKUP.match(page) else None
-
-    def page_title(self, head: bytes) -> str | None:
-        """Return the title of the body, which starts with `head`, if it is a web page ("" without one); else None."""
-        says_html = "html" in self._header("Content-Type").lower()
-        is_text = not any(byte < 9 for byte in head[:_HEAD_BYTES])  # every archive has such a byte early on
-        if not _MARKUP.match(head) and not (says_html and is_text and head):
-            return None
-        match = _TITLE.search(head)
-        title = html.unescape(match[1].decode("utf-8", "replace")) if match else ""
-        return " ".join(title.split())[:100]
 
     def _header(self, name: str) -> str:
         return self._response.headers.get(name, "")
@@ -339,7 +331,7 @@ def get(session: requests.Session, address: Address, headers: Mapping[str, str])
             if there is None:
                 _check_status(here.url, response)
                 answer = Answer(here.url, response)
-                confirmed = answer.confirmed_url()
+                confirmed = confirmed_url(answer.page) if answer.status == 200 and answer.page else None
                 if confirmed is None:
                     return answer
                 there = here.redirected(confirmed)
