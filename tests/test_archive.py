@@ -299,7 +299,7 @@ BROKEN_SPARSE = [SPARSE_1_0, fake.record(b"GNU.sparse.map", b"1,x"), fake.record
 LONE_PAX = fake.header(b"first") + fake.pax(fake.record(b"a", b"b"))
 REFUSED = [
     (b"<!DOCTYPE html><html>" + b" " * 600, "it starts with b'<!DOCTYPE html><'"),
-    (b"\x89PNG" + b"x" * 600, "at byte 0, before its first member"),
+    (b"\x89PNG" + b"x" * 600, "(at byte 0)"),
     (changed(TAR, 512 + 148, b"?"), "at byte 512, after member 'a/0.jpg'"),
     (fake.pax(fake.record(b"path", b"a\0b")) + END, "has a NUL in its name"),
     *((fake.header(name) + ZEROS, "has no name") for name in (b"", b".", b"./.")),
@@ -465,9 +465,8 @@ def test_a_small_bomb_takes_no_memory(put, compress):
 # Reading
 
 
-@pytest.mark.parametrize("build", [fake.tar, fake.zipped])
-def test_late_read_is_a_clear_error(put, build):
-    members = ArchiveSource(put(build(FILES))).units(1)[0].members()
+def test_late_read_is_a_clear_error(put):
+    members = ArchiveSource(put(fake.tar(FILES))).units(1)[0].members()
     first, second = next(members), next(members)
     with pytest.raises(RuntimeError, match=r"'a/0.jpg' of .*it is read too late") as caught:
         first.read()

@@ -86,8 +86,8 @@ def test_a_bomb_is_refused_before_anything_of_it_is_unpacked(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.bz2", bz2.compress(bytes(70 << 20)), "decompresses to far more than any data set of its size does"),
-        ("a.gz", gzip.compress(b"x" * 999)[:-8] + bytes(8), r"cannot be decompressed \(BadGzipFile: CRC check failed"),
+        ("a.bz2", bz2.compress(bytes(70 << 20)), "unpacks to more than 67,108,864 bytes"),
+        ("a.gz", gzip.compress(b"x" * 999)[:-8] + bytes(8), r"cannot be read or unpacked \(BadGzipFile: CRC"),
     ],
     ids=["a bomb", "another checksum"],
 )

@@ -18,10 +18,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
 from recordzoo.raw.member import (
-    ADVICE,
     BUFFER_BYTES,
-    MAX_MEMBER_BYTES,
-    STREAM_ERRORS,
     FileTable,
     Member,
     PassedOver,
@@ -30,11 +27,10 @@ from recordzoo.raw.member import (
     TapeFile,
     Unit,
     greedy_runs,
-    once,
     plain_name,
-    refuse_oversized,
     refused,
     stamp_of,
+    streamed,
     unpacked_cap,
 )
 from recordzoo.raw.zip import ZIP_STARTS, zip_members
@@ -113,32 +109,25 @@ def decompressed(member: Member) -> Member:
     for ending, _, unpack in COMPRESSIONS:
         if member.name.endswith(ending):
             stream = functools.partial(_decompress, member, unpack)
-            read = functools.partial(_read, stream)
-            return Member(member.name.removesuffix(ending), member.size_bytes, read, stream=stream)
+            return streamed(member.name.removesuffix(ending), member.size_bytes, stream)
     return member
 
 
 def _decompress(member: Member, unpack: Callable[[BinaryIO], Any]) -> BinaryIO:
-    return cast(BinaryIO, _Decompressed(member.open(), unpack, member))
-
-
-def _read(stream: Callable[[], BinaryIO]) -> bytes:
-    with stream() as file:
-        return file.read()
+    return cast(BinaryIO, _Decompressed(member, unpack))
 
 
 class _Decompressed(io.RawIOBase):
-    """A decompressed file, read in order; its errors are `ArchiveError`, and its size is limited.
+    """A member, decompressed and read in order, as a tape of limited size.
 
     Args:
-        compressed: The compressed file; closed with this one.
+        member: The compressed member.
         unpack: Opens the decompressed file.
-        member: Its member, for messages.
     """
 
-    def __init__(self, compressed: BinaryIO, unpack: Callable[[BinaryIO], Any], member: Member) -> None:
-        self._compressed, self._file, self._member = compressed, unpack(compressed), member
-        self._left = unpacked_cap(member.size_bytes)
+    def __init__(self, member: Member, unpack: Callable[[BinaryIO], Any]) -> None:
+        self._compressed = member.open()
+        self._tape = Tape(unpack(self._compressed), Path(member.name), cap_bytes=unpacked_cap(member.size_bytes))
 
     @override
     def readable(self) -> bool:
@@ -147,23 +136,13 @@ class _Decompressed(io.RawIOBase):
     @override
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
-            return b"".join(iter(functools.partial(self.read, 1 << 20), b""))
-        try:
-            data: bytes = self._file.read(size)
-        except STREAM_ERRORS as err:
-            raise self._error(f"cannot be decompressed ({type(err).__name__}: {err})") from err
-        self._left -= len(data)
-        if self._left < 0:
-            raise self._error("decompresses to far more than any data set of its size does")
-        return data
+            return b"".join(iter(functools.partial(self._tape.read, BUFFER_BYTES), b""))
+        return self._tape.read(size)
 
     @override
     def close(self) -> None:
         self._compressed.close()
         super().close()
-
-    def _error(self, what: str) -> ArchiveError:
-        return ArchiveError(f"{self._member.name}: {what}. {ADVICE}", member=self._member.name)
 
 
 MAX_EXTENSION_BYTES = 1 << 20  # of one long name or pax header; macOS stores a file's attributes there
@@ -228,15 +207,12 @@ def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
 def tar_members(tape: Tape, prefix: str = "", *, is_strict: bool = False) -> Iterator[Member]:
     """Yield the members of a tar, with `prefix` before their names; see `tar_files`."""
     for name, size_bytes in tar_files(tape, is_strict=is_strict):
-        what = f"member {name!r}"
-        read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, what)
-        if size_bytes > MAX_MEMBER_BYTES:
-            read = functools.partial(refuse_oversized, tape.error, name, size_bytes)
-        yield Member(prefix + name, size_bytes, read, stream=functools.partial(_open_tape, tape, size_bytes, what))
+        stream = functools.partial(_open_tape, tape, tape.position, size_bytes, f"member {name!r}")
+        yield streamed(prefix + name, size_bytes, stream, tape.error)
 
 
-def _open_tape(tape: Tape, size_bytes: int, what: str) -> BinaryIO:
-    return cast(BinaryIO, TapeFile(tape, size_bytes, what))
+def _open_tape(tape: Tape, position: int, size_bytes: int, what: str) -> BinaryIO:
+    return cast(BinaryIO, TapeFile(tape, position, size_bytes, what))
 
 
 def _headers(tape: Tape) -> Iterator[tarfile.TarInfo]:
@@ -408,7 +384,7 @@ def archive_members(path: Path, *, is_strict: bool = False) -> Iterator[Member]:
     """
     with _open_file(path) as file:
         archive_bytes = os.fstat(file.fileno()).st_size
-        yield from once(_members(path, file, archive_bytes, is_strict=is_strict), str(path))
+        yield from _members(path, file, archive_bytes, is_strict=is_strict)
 
 
 @dataclass(frozen=True)
@@ -422,8 +398,7 @@ class FileSource(ArchiveSource):
 
 def _file_itself(path: Path, size_bytes: int) -> Iterator[Member]:
     """Yield a file; the member's functions raise `ArchiveError` if it cannot be opened."""
-    stream = functools.partial(_open_file, path)
-    yield Member(path.name, size_bytes, functools.partial(_read, stream), stream=stream)
+    yield streamed(path.name, size_bytes, functools.partial(_open_file, path))
 
 
 def raw_source(path: Path) -> Source:
@@ -488,7 +463,7 @@ def _nested_members(path: Path, inner_tars: tuple[InnerTar, ...]) -> Iterator[Me
         for inner in inner_tars:
             file.seek(inner.offset)
             tape = Tape(file, path, inner=inner.name, size_bytes=inner.size_bytes)
-            yield from once(tar_members(tape, prefix=f"{inner.stem}/"), tape.label)
+            yield from tar_members(tape, prefix=f"{inner.stem}/")
 
 
 @dataclass(frozen=True)
@@ -538,7 +513,7 @@ def inner_members(member: Member) -> Iterator[Member]:
         ArchiveError: It is cut, broken or hostile; the message names it.
     """
     data = member.read()
-    yield from once(_members(Path(member.name), io.BytesIO(data), len(data)), member.name)
+    yield from _members(Path(member.name), io.BytesIO(data), len(data))
 
 
 def _members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False) -> Iterator[Member]:

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeVar
+from typing import BinaryIO, TypeVar
 
 from typing_extensions import override
 
@@ -112,8 +112,30 @@ class Member:
         return io.BytesIO(self.read()) if self.stream is None else self.stream()
 
 
-def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes: int) -> NoReturn:
-    """Raise for a member larger than `MAX_MEMBER_BYTES`.
+def streamed(
+    name: str, size_bytes: int, stream: Callable[[], BinaryIO], error: Callable[[str], SourceError] | None = None
+) -> Member:
+    """Return a member that is read by opening it.
+
+    Args:
+        name: Its name.
+        size_bytes: Its size.
+        stream: Opens it.
+        error: Creates the source's error from a description of the problem, for a member larger than
+            `MAX_MEMBER_BYTES`. None: it is read whatever its size.
+    """
+
+    def read() -> bytes:
+        if error is not None:
+            refuse_oversized(error, name, size_bytes)
+        with stream() as file:
+            return file.read()
+
+    return Member(name, size_bytes, read, stream=stream)
+
+
+def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes: int) -> None:
+    """Raise for a member larger than `MAX_MEMBER_BYTES`; ``err.is_oversized`` is then true.
 
     Args:
         error: Creates the source's error from a description of the problem.
@@ -121,8 +143,10 @@ def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes:
         size_bytes: Its size.
 
     Raises:
-        SourceError: Always; ``err.is_oversized`` is true.
+        SourceError: It is too large.
     """
+    if size_bytes <= MAX_MEMBER_BYTES:
+        return
     err = error(
         f"member {name!r} has {size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit for one record. Move it out, or "
         "pass on_error='skip' (--on-error skip) to leave it out"
@@ -357,37 +381,18 @@ class PassedOver:
             )
 
 
-def once(members: Iterator[Member], label: str) -> Iterator[Member]:
-    """Yield members that can be read only once, and only before the next one: a stream cannot go back."""
-    turn: list[Member] = []  # the one that may be read now
-
-    def take(member: Member) -> Member:
-        if not turn or turn[0] is not member:
-            raise RuntimeError(
-                f"{member.name!r} of {label}: it is read too late (an archive's member can be read once)"
-            )
-        return turn.pop()
-
-    try:
-        for member in members:
-            turn[:] = [member]
-            read, stream = lambda it=member: take(it).read(), lambda it=member: take(it).open()
-            yield Member(member.name, member.size_bytes, read, stream=stream)
-    finally:
-        turn.clear()
-
-
 class TapeFile(io.RawIOBase):
-    """A member as a file for sequential reading; it begins at the tape's current position.
+    """A member as a file for sequential reading: a stream cannot go back.
 
     Args:
         tape: The tape; it must not move otherwise until the member was read.
+        position: Where the member begins.
         size_bytes: The member's size.
         what: The member, for messages.
     """
 
-    def __init__(self, tape: "Tape", size_bytes: int, what: str) -> None:
-        self._tape, self._left, self._what = tape, size_bytes, what
+    def __init__(self, tape: "Tape", position: int, size_bytes: int, what: str) -> None:
+        self._tape, self._position, self._left, self._what = tape, position, size_bytes, what
 
     @override
     def readable(self) -> bool:
@@ -396,8 +401,13 @@ class TapeFile(io.RawIOBase):
     @override
     def read(self, size: int | None = -1, /) -> bytes:
         wanted = self._left if size is None or size < 0 else min(size, self._left)
+        if self._tape.position != self._position:
+            raise RuntimeError(
+                f"{self._what} of {self._tape.label}: it is read too late (an archive's member can be read once)"
+            )
         data = self._tape.take(wanted, self._what)
         self._left -= len(data)
+        self._position += len(data)
         return data
 
 
@@ -496,11 +506,9 @@ class Tape:
 
     def error(self, what: str) -> ArchiveError:
         """Return the error for a problem at this position."""
-        after = (
-            f"after member {shortened(repr(self.last_name))}" if self.last_name else "before its first member was read"
-        )
+        after = f", after member {shortened(repr(self.last_name))}" if self.last_name else ""
         return ArchiveError(
-            f"{self.label}: {shortened(what)} (at byte {self.position:,}, {after}). {ADVICE}",
+            f"{self.label}: {shortened(what)} (at byte {self.position:,}{after}). {ADVICE}",
             path=self.path,
             inner=self.inner,
             offset=self.position,

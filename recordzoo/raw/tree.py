@@ -13,7 +13,7 @@ from typing_extensions import override
 from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.text import counted, name_first
 from recordzoo.errors import FolderError, SourceError
-from recordzoo.raw.member import MAX_MEMBER_BYTES, FileTable, Member, PassedOver, SizedSource, Unit, refuse_oversized
+from recordzoo.raw.member import FileTable, Member, PassedOver, SizedSource, Unit, refuse_oversized
 
 _NUM_NAMED = 20  # problems of a listing that a message names
 
@@ -122,8 +122,7 @@ def _open_file(base: str, name: str) -> BinaryIO:
 
 def _read_file(base: str, name: str, size_bytes: int) -> bytes:
     path = os.path.join(base, name)
-    if size_bytes > MAX_MEMBER_BYTES:
-        refuse_oversized(lambda what: SourceError(f"{base}: {what}.", path=path), name, size_bytes)
+    refuse_oversized(lambda what: SourceError(f"{base}: {what}.", path=path), name, size_bytes)
     try:
         # If it became a FIFO since the listing, opening it must not wait for a writer.
         with open(path, "rb", opener=open_at_once) as file:

@@ -17,17 +17,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import counted
 from recordzoo.errors import ArchiveError
-from recordzoo.raw.member import (
-    ADVICE,
-    MAX_MEMBER_BYTES,
-    Member,
-    PassedOver,
-    plain_name,
-    refuse_oversized,
-    refused,
-    shortened,
-    unpacked_cap,
-)
+from recordzoo.raw.member import ADVICE, Member, PassedOver, plain_name, refused, shortened, streamed, unpacked_cap
 
 logger = logging.getLogger("recordzoo")
 
@@ -95,16 +85,8 @@ def opened_zip(
 
 
 def _member(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Member:
-    read = functools.partial(_read, path, file, archive, info, name)
     stream = functools.partial(_open, path, file, archive, info, name)
-    return Member(name, info.file_size, read, stream=stream)
-
-
-def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
-    if info.file_size > MAX_MEMBER_BYTES:
-        refuse_oversized(lambda what: _broken(path, what, name), name, info.file_size)
-    with _open(path, file, archive, info, name) as content:
-        return content.read()
+    return streamed(name, info.file_size, stream, lambda what: _broken(path, what, name))
 
 
 def _open(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> BinaryIO:
