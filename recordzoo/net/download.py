@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import requests
@@ -21,7 +21,7 @@ from recordzoo.base.text import Address, host
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, RecordZooError, SourceError
 from recordzoo.net import http
 from recordzoo.net.http import Answer, TryAgainError
-from recordzoo.net.part import NO_ROOM, PartialFile, Stamp, Stop, partial_file, tidy
+from recordzoo.net.part import CHECKING, NO_ROOM, PartialFile, Stop, partial_file, tidy
 from recordzoo.net.url import RemoteFile, addresses, with_folder
 
 logger = logging.getLogger("recordzoo")
@@ -111,6 +111,20 @@ def _begun(target: Path, remote: RemoteFile, progress: Progress, stop: Stop | No
         yield part
 
 
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """A server's description of the file that the bytes come from; equal stamps mean equal files."""
+
+    url: str
+    etag: str
+    last_modified: str
+
+    @property
+    def validator(self) -> str:
+        """The value for `If-Range`: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
 class _Transfer:
     """The transfer of one file: what is known of it, its part, and the progress shown so far."""
 
@@ -126,17 +140,20 @@ class _Transfer:
         self._target, self._part, self._session, self._progress, self._stop = target, part, session, progress, stop
         self._size, self._hash, self._md5 = remote.size_bytes, remote.hash, remote.second_md5
         self._instructions = remote.instructions
+        self._stamp: _Stamp | None = None  # of the present bytes; None: unknown, or of more than one file
         self._told: tuple[int | None, int] | None = None  # total and position that the progress shows
 
     def run(self, addresses: Sequence[Address]) -> None:
         """Publish the file from the first address that has it."""
         part = self._part
-        if part.size_bytes:
+        if part.size_bytes and self._hash:
             self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
+            self._progress.begin(f"{CHECKING} {self._target.name}", part.size_bytes)
             try:
-                part.check_present(self._progress)
+                part.hash_present(self._progress.advance)
             except OSError as err:
                 raise self._write_error(err) from err
+            self._progress.end()
         failures: list[SourceError] = []
         for address in addresses:
             try:
@@ -215,12 +232,13 @@ class _Transfer:
     def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
         """Send one request and append its answer; return when the file is complete."""
         part = self._part
-        offset = 0 if from_zero else self._resumable_bytes(address)
-        stamp = part.stamp if part.stamp is not None and part.stamp.url == address.url else None
+        stamp = self._stamp if self._stamp is not None and self._stamp.url == address.url else None
+        validator = "" if stamp is None else stamp.validator
+        can_verify = bool(self._hash or validator)  # else the present bytes may be of another file
+        offset = part.size_bytes if can_verify and not from_zero else 0
         if offset:
             headers["Range"] = f"bytes={offset}-"
-            if stamp is not None and stamp.validator:
-                headers["If-Range"] = stamp.validator
+            headers |= {"If-Range": validator} if validator else {}
         with http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
@@ -231,20 +249,15 @@ class _Transfer:
             _check_start(answer, offset, stamp)
             total = self._check_content(answer, address)
             if not answer.start:
-                part.start_over(Stamp(address.url, answer.etag, answer.last_modified))
+                part.start_over()
+                self._stamp = _Stamp(address.url, answer.etag, answer.last_modified)
             else:
-                part.go_on(same_file=stamp is not None)
+                self._stamp = stamp
             self._tell(part.size_bytes, total)
             self._copy(answer, address, total)
 
     def _may_be_stopped(self, answer: Answer) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
-
-    def _resumable_bytes(self, address: Address) -> int:
-        """Return how many bytes may be kept: all if a hash or the server can verify them, else none."""
-        stamp = self._part.stamp
-        can_tell = stamp is not None and stamp.url == address.url and bool(stamp.validator)
-        return self._part.size_bytes if self._hash or can_tell else 0
 
     def _check_content(self, answer: Answer, address: Address) -> int | None:
         """Refuse a web page or a file of another size before the part changes; return the size, if known."""
@@ -335,7 +348,7 @@ class _Transfer:
         algorithm, expected = self._hash or ("", "")
         second = f" or md5 {self._md5}" if self._md5 else ""
         found, size = self._part.hexdigest(), self._part.size_bytes
-        dated = f", of {self._part.stamp.last_modified}" if self._part.stamp and self._part.stamp.last_modified else ""
+        dated = f", of {self._stamp.last_modified}" if self._stamp and self._stamp.last_modified else ""
         aside = self._part.put_aside(found)
         return HashMismatchError(
             f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
@@ -362,7 +375,7 @@ class _Transfer:
         return DownloadError(text, **failures[-1].details)
 
 
-def _check_start(answer: Answer, offset: int, stamp: Stamp | None) -> None:
+def _check_start(answer: Answer, offset: int, stamp: _Stamp | None) -> None:
     """Refuse bytes that do not continue the part; an answer from offset 0 is always accepted."""
     if answer.start == 0:
         return

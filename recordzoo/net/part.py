@@ -7,7 +7,6 @@ docs/decisions/downloads.md.
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import queue
 import secrets
@@ -15,14 +14,12 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from typing_extensions import override
-
 from recordzoo.base import durable
-from recordzoo.base.files import hash_text, is_own, new_hash, read_small, replace
+from recordzoo.base.files import hash_text, is_own, new_hash, replace
 from recordzoo.base.process import Lock, NoLocksError, holder
 from recordzoo.base.progress import Progress
 from recordzoo.errors import ArgumentError
@@ -365,20 +362,6 @@ CHECKING = "checking what is there of"
 """Prefix of the name of the stage that reads an earlier run's bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """A server's description of the file that the bytes come from; equal stamps mean equal files."""
-
-    url: str
-    etag: str = ""
-    last_modified: str = ""
-
-    @property
-    def validator(self) -> str:
-        """The value for `If-Range`: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
-
-
 class PartialFile(Part):
     """The part of a download. Use it through `partial_file`.
 
@@ -386,37 +369,11 @@ class PartialFile(Part):
         target: The final name.
         path: Where the first bytes are; created if it is missing.
         algorithm: The hash's name in hashlib; None for no hash.
-
-    Attributes:
-        stamp: The file that the bytes come from; None if it is unknown, or more than one file.
     """
 
     def __init__(self, target: Path, path: Path, algorithm: str | None) -> None:
-        self._target = target
         super().__init__(path, algorithm)
-        self.stamp = self._read_stamp()
-
-    def check_present(self, progress: Progress) -> None:
-        """Hash the bytes of an earlier process, with progress.
-
-        Raises:
-            OSError: As `hash_present`.
-        """
-        if self._hash is not None:
-            progress.begin(f"{CHECKING} {self._target.name}", self.size_bytes)
-            self.hash_present(progress.advance)
-            progress.end()
-
-    @override
-    def start_over(self, stamp: Stamp | None = None) -> None:
-        """Drop all bytes; the next ones come from the file that `stamp` describes."""
-        super().start_over()
-        self._set_stamp(stamp)
-
-    def go_on(self, *, same_file: bool) -> None:
-        """Keep the bytes before another answer's are appended. Unless both are of the same file, drop the stamp."""
-        if not same_file:
-            self._set_stamp(None)
+        self._target = target
 
     def publish(self) -> None:
         """Give the file its final name, durably.
@@ -427,13 +384,10 @@ class PartialFile(Part):
         if not self._target.exists():
             self.sync()
         self._file.close()  # Windows does not rename open files
-        if self._target.exists():  # another process was faster; its file stays
-            durable.remove(self.path)
-        else:
-            with contextlib.suppress(FileExistsError):  # as above: on Windows a rename never replaces
+        if not self._target.exists():  # else another process was faster; its file stays
+            with contextlib.suppress(FileExistsError):  # the same: on Windows a rename never replaces
                 durable.rename(self.path, self._target)
         durable.remove(self.path)
-        _remove_side(self.path)
 
     def put_aside(self, found: str) -> Path:
         """Keep the wrong bytes under a ``.bad-`` name, and continue with an empty part."""
@@ -443,25 +397,6 @@ class PartialFile(Part):
         self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - lives as long as this object
         self.start_over()
         return aside
-
-    def _set_stamp(self, stamp: Stamp | None) -> None:
-        self.stamp = stamp
-        if stamp is None:
-            _remove_side(self.path)
-            return
-        try:
-            _remove_side(self.path)  # it may be a link
-            with open(_side(self.path), "x", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(stamp), indent=1))
-        except OSError:  # a full disk, which the first byte reports: without the stamp, the next process starts over
-            self.stamp = None
-
-    def _read_stamp(self) -> Stamp | None:
-        try:
-            facts = json.loads(read_small(_side(self.path)))
-            return Stamp(str(facts["url"]), str(facts["etag"]), str(facts["last_modified"]))
-        except (OSError, ValueError, KeyError, TypeError):  # missing, or cut by a crash: unknown
-            return None
 
 
 @contextlib.contextmanager
@@ -507,7 +442,6 @@ def partial_file(
                 part.close()
                 if part.path == own or not part.path.stat().st_size:  # Ctrl-C may come before it is counted
                     durable.remove(part.path)
-                    _remove_side(part.path)
     finally:
         if lock.is_mine:
             lock.delete()
@@ -539,21 +473,9 @@ def tidy(target: Path) -> None:
         lock = Lock(lock_path(target))
         with contextlib.suppress(OSError, NoLocksError):
             if lock.try_acquire():
-                part = target.with_name(f"{target.name}.part")
-                if not part.exists():
-                    _remove_side(part)
                 lock.delete()
 
 
 def lock_path(target: Path) -> Path:
     """Return the lock file of a download."""
     return target.with_name(f"{target.name}.part.lock")
-
-
-def _side(part: Path) -> Path:
-    return part.with_name(f"{part.name}.json")
-
-
-def _remove_side(part: Path) -> None:
-    with contextlib.suppress(OSError):  # a directory, or another user's: `_read_stamp` takes it for none
-        durable.remove(_side(part))
