@@ -314,16 +314,6 @@ class TestManifest:
         with pytest.raises(FormatVersionError):
             verify(folder)
 
-    def test_a_set_of_a_development_version_is_to_be_prepared_again(self, tmp_path: Path) -> None:
-        folder = write_records(tmp_path / "x.records", some_values(3))
-        path = folder / MANIFEST_NAME
-        path.write_bytes(path.read_bytes().replace(b' "kind": "zoo",\n', b""))
-        again = f"Prepare it again: recordzoo prepare fake --root {tmp_path} --refresh"
-        with pytest.raises(FormatVersionError, match=f"written by a development version of recordzoo. {again}"):
-            RecordReader(folder)
-        with pytest.raises(FormatVersionError):
-            verify(folder)
-
     def test_what_fields_are(self, tmp_path: Path) -> None:
         """What their storage shows need not be said."""
         numbers = np.arange(6, dtype=np.int64)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -11,7 +10,6 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from recordzoo.base.files import hash_text
-from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, is_device, no_constant
 from recordzoo.errors import FormatVersionError, ManifestError
 
@@ -339,15 +337,6 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         raise FormatVersionError(
             f"{where}: this record set uses {what}; this recordzoo reads format {VERSION}. "
             "Upgrade recordzoo, or prepare the dataset again with this version.",
-            path=where,
-            version=version,
-        )
-    if "kind" not in top.value:
-        dataset = top.matching("dataset", _DATASET)
-        words = ["PATH"] if dataset in set(SetKind) else [dataset, "--root", os.path.dirname(os.path.dirname(where))]
-        raise FormatVersionError(
-            f"{where}: this record set was written by a development version of recordzoo. Prepare it again: "
-            f"{command('prepare', *words, '--refresh')}",
             path=where,
             version=version,
         )
