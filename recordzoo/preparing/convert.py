@@ -339,8 +339,8 @@ class Task:
     shared: Path | None = None
 
 
-class UnitConverter:
-    """Converts one unit, with `run`.
+class UnitConverter(UnitShards):
+    """The shards of a unit that `run` converts.
 
     Args:
         task: The unit to convert.
@@ -354,37 +354,27 @@ class UnitConverter:
         on_shard: Callable[[ShardFacts], None] = lambda facts: None,
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
     ) -> None:
-        self._task, self._on_shard, self._advance = task, on_shard, advance
-        self._end = UnitEnd()
+        main, done, stamp = task.recipe.main_field, len(task.done), task.unit.stamp
+        super().__init__(task.folder, task.number, task.shard_bytes, done, on_shard, main, stamp, task.shared)
+        self._task, self._advance = task, advance
 
     def run(self) -> list[ShardFacts]:
         """Convert the unit; return its shards. Sealing a shard overlaps with filling the next."""
-        task, main = self._task, self._task.recipe.main_field
         expected = self._expected_values()
-        with UnitShards(
-            task.folder,
-            task.number,
-            task.shard_bytes,
-            len(task.done),
-            self._on_shard,
-            main,
-            task.unit.stamp,
-            task.shared,
-        ) as shards:
+        with self:
             for blob, mark in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
-                    shards.put(blob, mark)
+                    self.put(blob, mark)
                 elif wanted[:2] != (blob.field, blob.key):
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
-                self._advance(0, int(blob.field == main))
+                self._advance(0, int(blob.field == self._main_field))
                 del blob  # freed before the next blob, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
-            shards.end = self._end
-        return [*task.done, *shards.done]
+        return [*self._task.done, *self.done]
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
         """Yield the values of an earlier run's shards: they come again in this order and are skipped."""
@@ -398,7 +388,7 @@ class UnitConverter:
             for item in self._items(member):
                 counted = min(len(item.data), left)  # a member may yield many records, larger than itself
                 if isinstance(item, Sidecar):
-                    self._end.sidecars[item.name] = item.data
+                    self.end.sidecars[item.name] = item.data
                 else:
                     problem, mark = self._look(item)
                     if problem is None or self._keeps(item, problem):
@@ -422,7 +412,7 @@ class UnitConverter:
                 raise  # the records need this file, for example a list
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
             for blob in blobs:
-                self._end.skip(blob.field, blob.key, problem)
+                self.end.skip(blob.field, blob.key, problem)
 
     def _look(self, blob: Blob) -> tuple[str | None, int | None]:
         """Check an image's header or pixels, unless the recipe already reports a problem."""
@@ -442,9 +432,9 @@ class UnitConverter:
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."
             )
         if self._task.on_error == "keep":
-            self._end.bad[blob.name or blob.key] = problem
+            self.end.bad[blob.name or blob.key] = problem
             return True
-        self._end.skip(blob.field, blob.key, f"{blob.name[-1000:]}: {problem}" if blob.name else problem)
+        self.end.skip(blob.field, blob.key, f"{blob.name[-1000:]}: {problem}" if blob.name else problem)
         return False
 
 

@@ -1,7 +1,6 @@
 """`RecordReader`: read bytes or values by position. Datasets use no other access to a record set."""
 
 import contextlib
-import difflib
 import json
 import math
 import operator
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, counted, did_you_mean, no_split
+from recordzoo.base.text import JSON, counted, did_you_mean, no_split
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
@@ -493,24 +492,27 @@ class Labels:
         folder, _, rest = name.partition("/")
         return rest if 0 <= number < len(self.names) and self.names[number] == folder else name
 
-    def find(self, text: str) -> list[int]:
-        """Return the numbers of the classes with a name or number.
+    def find(self, given: str | int) -> list[int]:
+        """Return the numbers of the classes with a name or number. An int is tried as a number first.
 
         Raises:
             ArgumentError: There is no such class.
         """
+        text = str(given)
+        is_number = text.removeprefix("-").isdecimal() and (
+            0 <= int(text) < len(self.names) or (not self.names and int(text) in self.numbers)
+        )
+        if isinstance(given, int) and is_number:
+            return [given]
         for known in (self.names, self.synonyms):
             found = [number for number, name in enumerate(known) if name == text]
             if found:
                 return found
-        if text.removeprefix("-").isdecimal():
-            number = int(text)
-            if 0 <= number < len(self.names) or (not self.names and number in self.numbers):
-                return [number]
+        if is_number:
+            return [int(text)]
         every = [*self.names, *self.synonyms]
-        holding = [name for name in every if text.lower() in name.lower()]
-        close = holding[:3] or difflib.get_close_matches(text, every, 3)
-        hint = f" Did you mean {' or '.join(map(clean, close))}?" if close else ""
+        close = [name for name in every if text.lower() in name.lower()][:3]
+        hint = f" Did you mean {' or '.join(close)}?" if close else did_you_mean(text, every)
         valid = f"a class name or a number from 0 to {len(self.names) - 1:,}" if self.names else "one of the targets"
         raise ArgumentError(f"There is no class {text!r}; valid is {valid}.{hint}")
 
@@ -544,16 +546,13 @@ def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:
 
 
 def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes given by name or number. An int is tried as a number first."""
+    """Return the numbers of classes, as `Labels.find`; each must be one."""
     labels = load_labels(reader)
     if labels is None:
         raise ArgumentError(f"{reader.path} has no classes: no field target or label holds a whole number each.")
     found = []
     for given in classes:
-        is_number = isinstance(given, int) and (
-            0 <= given < len(labels.names) or (not labels.names and given in labels.numbers)
-        )
-        numbers = [int(given)] if is_number else labels.find(str(given))
+        numbers = labels.find(given)
         if len(numbers) > 1:
             raise ArgumentError(f"Several classes are called {given!r}: {numbers}. Give their numbers.")
         found.append(numbers[0])
