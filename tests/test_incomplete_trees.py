@@ -168,7 +168,7 @@ def test_a_class_folder_that_is_missing(tmp_path: Path) -> None:
         ("stanford_cars.train", "stanford_cars/cars_train", "stanford_cars/cars_train/cars_train", ""),
         ("food101", "food-101", "kaggle/food-101", r"food-101/images/ is in \S+kaggle: give that as the root"),
         ("inaturalist.2021_valid", "2021_valid", "val", ""),
-        ("usps.train", "usps.bz2", "usps (1).bz2", r"Found usps \(1\).bz2 like usps.bz2: move"),
+        ("usps.train", "usps.bz2", "usps (1).bz2", r"looked for .*usps\.bz2"),
     ],
 )
 def test_a_layout_that_people_have(part: str, old: str, new: str, said: str, tmp_path: Path) -> None:

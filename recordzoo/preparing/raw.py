@@ -39,8 +39,6 @@ _RECORDED = "sha256"
 
 _MOST, _MOST_IN_FOLDER = 20_000, 2000  # paths that `near` looks at: the root may be a shared disk
 _NUM_SHOWN = 3
-_PACKED = re.compile(r"(\.(tar|tgz|gz|zip|bz2|xz))+$")
-_COPY = re.compile(r" ?\(\d+\)$")  # by a browser
 
 logger = logging.getLogger("recordzoo")
 
@@ -379,8 +377,7 @@ def _mismatch(path: Path, expected: str, found: str) -> HashMismatchError:
 def near(root: Path, looked_for: Iterable[str]) -> str:
     """Say where raw data probably is that a recipe did not find; "" if nothing looks like it.
 
-    Kaggle, unzip tools and colleagues leave datasets one folder too deep, with their top folder as the root, or under
-    other names: ``images/Images``, ``CUB_200_2011 (1).tgz``, ``train-images.idx3-ubyte``.
+    Kaggle, unzip tools and colleagues leave datasets one folder too deep, or with their top folder as the root.
 
     Args:
         root: The directory in which it was not found.
@@ -388,14 +385,10 @@ def near(root: Path, looked_for: Iterable[str]) -> str:
     """
     names = [name for name in dict.fromkeys(looked_for) if not re.search(r"[ *<|]", name)]
     wanted = [name for name in names if not os.path.isfile(root / name)]
-    there = list(itertools.islice(_entries(root), _MOST))
-    other, found = _best_root(root, there, wanted)
+    other, found = _best_root(root, list(itertools.islice(_entries(root), _MOST)), wanted)
     if found:
         are = "is" if len(found) == 1 else "are"
         return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
-    pairs = [f"{each} like {name}" for name in wanted if (each := _like(name, there))]
-    if pairs:
-        return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
     empty = [name for name in wanted if os.path.exists(root / name)]
     return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
 
@@ -432,25 +425,3 @@ def _best_root(root: Path, there: Sequence[str], wanted: Sequence[str]) -> tuple
         names = [name for name in wanted if name.startswith(start)]
         found.append((path, [name for name in names if os.path.exists(path / name)]))
     return max(found, key=lambda each: len(each[1]), default=(root, []))
-
-
-def _like(wanted: str, there: Iterable[str]) -> str:
-    """Return the first path whose last two parts, or whose only one, are like those of the wanted one; "" for none."""
-    parts = _keys(wanted)
-    for name in there:
-        keys = _keys(name)
-        num_compared = min(2, len(keys), len(parts))
-        if name != wanted and _kind(name) == _kind(wanted) and keys[-num_compared:] == parts[-num_compared:]:
-            return name
-    return ""
-
-
-def _kind(name: str) -> tuple[bool, bool]:
-    """Whether a path is a folder, and whether it is packed: a file of another kind must not be renamed to this one."""
-    return name.endswith("/"), _PACKED.search(name.lower()) is not None
-
-
-def _keys(name: str) -> tuple[str, ...]:
-    """Reduce each part of a path to its letters and digits, without what a browser or a packer appends."""
-    parts = name.strip("/").lower().split("/")
-    return tuple(re.sub(r"[\W_]", "", _COPY.sub("", _PACKED.sub("", part))) for part in parts)
