@@ -48,35 +48,35 @@ class Finished:
     Attributes:
         folder: The build directory.
         set: The directory of the record set in it.
-        units: The shards of each finished unit, in order.
-        begun: The shards of each unit that was interrupted, in order.
+        done: The finished shards of each unit, in order, also of a unit that was interrupted.
         check: Raises if the build directory was removed.
     """
 
     def __init__(self, build: Build, progress: Progress) -> None:
         self.folder, self.set, self.check = build.path, build.set, build.check
-        self.units: dict[int, list[ShardFacts]] = {}
-        self.begun: dict[int, list[ShardFacts]] = {}
+        self.done: dict[int, list[ShardFacts]] = {}
         found = sorted(self._found(), key=lambda facts: (facts.unit, facts.number))
         self._undo_moves(found)
         if found:
             progress.begin(f"checking {len(found)} finished shards", sum(facts.spec.size_bytes for facts in found))
         for facts in found:
-            done = self.begun.setdefault(facts.unit, [])
+            done = self.done.setdefault(facts.unit, [])
             if facts.number == len(done) and self._holds(facts):
                 done.append(facts)
             progress.advance(facts.spec.size_bytes)
         if found:
             progress.end()
-        self.units = {unit: done for unit, done in self.begun.items() if done and done[-1].is_last}
-        self.begun = {unit: done for unit, done in self.begun.items() if unit not in self.units}
         self._sweep()
 
     @property
     def shards(self) -> list[ShardFacts]:
         """All finished shards with values, in the order of units."""
-        every = {**self.begun, **self.units}
-        return [facts for unit in sorted(every) for facts in every[unit] if facts.spec.num_values]
+        return [facts for unit in sorted(self.done) for facts in self.done[unit] if facts.spec.num_values]
+
+    @property
+    def units(self) -> Mapping[int, ShardFacts]:
+        """The last shard of each finished unit."""
+        return {unit: done[-1] for unit, done in self.done.items() if done and done[-1].is_last}
 
     @property
     def written_bytes(self) -> int:
@@ -85,15 +85,14 @@ class Finished:
 
     def add(self, shards: list[ShardFacts]) -> None:
         """Add a finished unit."""
-        self.begun.pop(shards[0].unit, None)
-        self.units[shards[0].unit] = shards
+        self.done[shards[0].unit] = shards
         crash_point("unit.done")
 
     def drop(self, units: Iterable[int]) -> None:
         """Remove finished units whose raw data has changed, so that they are converted again."""
         self.check()
         for number in units:
-            self.units.pop(number, None)
+            self.done.pop(number, None)
         self._sweep()
 
     def loaded(self) -> Iterator[FinishedShard]:
@@ -109,7 +108,7 @@ class Finished:
                 raise PrepareError(f"{path} was written by another preparation. Run the same command again.")
             return found
 
-        return in_threads(load, [facts for unit in sorted(self.units) for facts in self.units[unit]])
+        return in_threads(load, [facts for unit in sorted(self.done) for facts in self.done[unit]])
 
     def move_shards(self) -> None:
         """Give all shards their final names, in the order of units."""
@@ -149,7 +148,7 @@ class Finished:
 
     def _sweep(self) -> None:
         """Remove every file that does not belong to a finished shard, first those that make a shard finished."""
-        every = itertools.chain(*self.begun.values(), *self.units.values())
+        every = itertools.chain(*self.done.values())
         keep = {f"{facts.stem}{ending}" for facts in every for ending in (".lmdb", ".npz")} | {PLAN_NAME, LOCK, SET}
         others = [entry for entry in os.scandir(self.folder) if entry.name not in keep]
         for entry in sorted(others, key=lambda entry: not entry.name.endswith(".npz")):
@@ -212,28 +211,17 @@ class Stream(UnitShards):
         assemble(self._finished, recipe, "records", [])
 
 
-class _Rows:
-    """All rows of one blob field, each key once, in the order of writing."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self._parts: list[NDArray[np.void]] = []
-
-    def add(self, keys: list[str], rows: NDArray[np.void]) -> None:
-        self.keys += keys
-        self._parts.append(rows)
-
-    def unique(self, field: str) -> NDArray[np.void]:
-        """Return the rows; the last row of a key wins, as when an archive is unpacked."""
-        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, ROW_DTYPE)
-        self._parts.clear()
-        if are_repeated(self.keys):
-            last = {key: number for number, key in enumerate(self.keys)}
-            logger.warning("%d %s names stand twice in the raw data; the later counts.", len(rows) - len(last), field)
-            keep = sorted(last.values())
-            self.keys = [self.keys[number] for number in keep]
-            rows = rows[keep]
-        return rows
+def _without_repeats(
+    field: str, keys: list[str], parts: Sequence[NDArray[np.void]]
+) -> tuple[list[str], NDArray[np.void]]:
+    """Return the keys and rows of a blob field; the last row of a key wins, as when an archive is unpacked."""
+    rows = np.concatenate(parts) if parts else np.zeros(0, ROW_DTYPE)
+    if not are_repeated(keys):
+        return keys, rows
+    last = {key: number for number, key in enumerate(keys)}
+    logger.warning("%d %s names stand twice in the raw data; the later counts.", len(rows) - len(last), field)
+    kept = sorted(last.values())
+    return [keys[number] for number in kept], rows[kept]
 
 
 def assemble(
@@ -255,10 +243,11 @@ def assemble(
     Returns:
         The set's digest.
     """
-    fields, shards, end = _load(finished, recipe)
+    stored, parts, shards, end = _load(finished, recipe)
     bad, left_out, sidecars = end.bad, end.skipped, end.sidecars
-    rows = {name: collected.unique(name) for name, collected in fields.items()}
-    stored = {name: collected.keys for name, collected in fields.items()}
+    rows = {}
+    for name in recipe.fields:
+        stored[name], rows[name] = _without_repeats(name, stored[name], parts.pop(name))
     table = recipe.build_table(_stored(recipe, stored, left_out), sidecars)
     main = left_out.get(recipe.main_field, {}).keys() | table.skipped.keys()
     table, slots = resolve(recipe, table, stored, main)
@@ -320,9 +309,12 @@ def _warn_of_broken(end: UnitEnd) -> None:
             logger.warning("%s: %s%s", what, shown, more)
 
 
-def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpec], UnitEnd]:
-    """Read all finished shards: rows of each field, entries for the manifest, and the ends of all units as one."""
-    fields = {name: _Rows() for name in recipe.fields}
+def _load(
+    finished: Finished, recipe: Recipe
+) -> tuple[dict[str, list[str]], dict[str, list[NDArray[np.void]]], list[ShardSpec], UnitEnd]:
+    """Read all finished shards: keys and rows of each field, entries for the manifest, and all units' ends as one."""
+    keys_of: dict[str, list[str]] = {name: [] for name in recipe.fields}
+    rows_of: dict[str, list[NDArray[np.void]]] = {name: [] for name in recipe.fields}
     shards: list[ShardSpec] = []
     every = UnitEnd()
     for loaded in finished.loaded():
@@ -339,8 +331,9 @@ def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[Sh
         shards.append(dataclasses.replace(facts.spec, name=shard_name(len(shards))))
         for number, field in enumerate(loaded.field_names):
             mine = np.flatnonzero(rows["field"] == number)
-            fields[field].add(keys if len(mine) == len(keys) else [keys[i] for i in mine.tolist()], rows[mine])
-    return fields, shards, every
+            keys_of[field] += keys if len(mine) == len(keys) else [keys[i] for i in mine.tolist()]
+            rows_of[field].append(rows[mine])
+    return keys_of, rows_of, shards, every
 
 
 def _one(shapes: NDArray[np.uint32]) -> tuple[int, ...] | None:

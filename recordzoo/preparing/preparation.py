@@ -434,7 +434,7 @@ class Preparation:
         if stale := _stale_units(units, finished, archives):
             self.raw.progress.note(f"{source.description} was written to since; some of it is converted again.")
             finished.drop(stale)
-        shard_bytes = None if self.options.num_shards else self._shard_bytes(source)
+        shard_bytes, ended = None if self.options.num_shards else self._shard_bytes(source), finished.units
         tasks = [
             Task(
                 number=number,
@@ -444,13 +444,13 @@ class Preparation:
                 shard_bytes=shard_bytes,
                 on_error=self.options.on_error,
                 check_images=self.options.check_images,
-                done=tuple(finished.begun.get(number, ())),
+                done=tuple(finished.done.get(number, ())),
             )
             for number, unit in enumerate(units)
-            if number not in finished.units
+            if number not in ended
         ]
         total = sum(unit.size_bytes for unit in units)
-        self.raw.progress.begin(f"converting {self._title}", total, sum(units[n].size_bytes for n in finished.units))
+        self.raw.progress.begin(f"converting {self._title}", total, sum(units[number].size_bytes for number in ended))
         run_tasks(
             finished,
             tasks,
@@ -498,12 +498,11 @@ def _stale_units(units: Sequence[Unit], finished: Finished, archives: Archives) 
 
     An archive whose hash is compared needs no other proof.
     """
+    ended = finished.units
     return [
         number
         for number, unit in enumerate(units)
-        if number in finished.units
-        and finished.units[number][-1].stamp != unit.stamp
-        and unit.archive not in archives.proven
+        if number in ended and ended[number].stamp != unit.stamp and unit.archive not in archives.proven
     ]
 
 

@@ -12,13 +12,20 @@ import multiprocessing
 import os
 import pickle
 import platform
-import queue
 import socket
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +61,6 @@ _EVERY_S, _REST = 0.25, 19
 _PREPARATIONS = 4
 """How many preparations a worker caches: it may serve several at once."""
 
-_KEPT = "What is finished is kept; run the same command again."
 _loading = threading.Lock()
 
 
@@ -132,20 +138,22 @@ class Pool:
         except RecordZooError:
             raise
         except Exception as err:
-            if not self.is_own:
-                raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
-            if isinstance(err, BrokenExecutor):
-                raise killed() from err
-            raise
+            if self.is_own and not isinstance(err, BrokenExecutor):
+                raise
+            raise self._lost(err) from err
 
     def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
         """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
         try:
             return future.result()
         except (BrokenExecutor, CancelledError) as err:
-            if self.is_own:
-                raise killed() from err
-            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
+            raise self._lost(err) from err
+
+    def _lost(self, err: Exception) -> PrepareError:
+        if self.is_own:
+            return killed()
+        text = f"The executor lost its workers, or was shut down ({err!r})."
+        return PrepareError(f"{text} What is finished is kept; run the same command again.")
 
 
 @contextlib.contextmanager
@@ -221,7 +229,6 @@ def _run_pool(
 ) -> None:
     waiting = list(reversed(tasks))
     running: dict[Future[list[ShardFacts]], Task] = {}
-    ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
     # Approximate offsets of units in the archive. After a resume they are too low: units are only submitted earlier.
     offsets = itertools.accumulate((task.unit.size_bytes for task in tasks), initial=0)
     starts = dict(zip((task.number for task in tasks), offsets, strict=False))
@@ -231,10 +238,8 @@ def _run_pool(
                 if not _may_start(starts[waiting[-1].number], hashes, running):
                     break
                 task = waiting.pop()
-                future = pool.submit(task)
-                running[future] = task
-                future.add_done_callback(ended.put)
-            for future in _collected(ended):
+                running[pool.submit(task)] = task
+            for future in wait(running, _POLL_S, FIRST_COMPLETED).done:
                 shards, task = pool.result(future), running.pop(future)
                 finished.add(shards)
                 meter.finished(shards, task.unit.size_bytes)
@@ -244,14 +249,6 @@ def _run_pool(
         for future in running:  # what the workers finish meanwhile is found by the next run
             future.cancel()
         raise
-
-
-def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator[Future[list[ShardFacts]]]:
-    """Yield ended units; wait for a moment if there are none."""
-    with contextlib.suppress(queue.Empty):
-        yield ended.get(timeout=_POLL_S)
-        while True:
-            yield ended.get_nowait()
 
 
 def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
