@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base.files import MAX_TEXT_BYTES, is_folder, read_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
+from recordzoo.base.text import JSON, counted, lines_of, name_first
 from recordzoo.errors import SourceError
-from recordzoo.own.columns import MAX_SHOWN
+from recordzoo.own.columns import Faults
 from recordzoo.own.listing import Column, Listing
 from recordzoo.own.values import is_storable
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
@@ -47,8 +47,6 @@ _NO_LABELS = re.compile(r"classes|labels|images|notes|train|val|valid|test|readm
 
 NUM_NAMED = 5
 """Number of files that a message names."""
-
-_MOST_SHOWN = 20
 
 
 def annotated(
@@ -133,16 +131,13 @@ def box_columns(
     return found
 
 
-class Problems:
-    """Collects the problems of a directory's annotation files."""
+class Problems(Faults):
+    """Collects the problems of a directory's annotation files, and reads them."""
 
     def __init__(self, root: Path) -> None:
+        insist = command("prepare", root, "--from", "classes")
+        super().__init__(root, advice=f" To read its folders as classes, run: {insist}")
         self._root = root
-        self._found: list[str] = []
-
-    def add(self, text: str) -> None:
-        """Add a problem; a long one, such as a value of the file's, is cut."""
-        self._found.append(shorten(text, MAX_SHOWN))
 
     def text(self, name: str, most: int = MAX_TEXT_BYTES) -> str | None:
         """Read a text file of the directory; None if it cannot be read, which is a problem."""
@@ -155,22 +150,6 @@ class Problems:
     def lines(self, name: str) -> list[str]:
         """Read the lines of a text file of the directory, as `text`; none if it cannot be read."""
         return lines_of(self.text(name) or "")
-
-    def raise_if_any(self) -> None:
-        """Raise an error with the first problems and the number of further ones.
-
-        Raises:
-            SourceError: There is a problem.
-        """
-        if not self._found:
-            return
-        more = f"; and {len(self._found) - _MOST_SHOWN:,} more" if len(self._found) > _MOST_SHOWN else ""
-        raise SourceError(
-            f"{self._root} cannot be used: {'; '.join(self._found[:_MOST_SHOWN])}{more}. To read its folders as "
-            f"classes, run: {command('prepare', self._root, '--from', 'classes')}",
-            path=str(self._root),
-            problems=tuple(self._found),
-        )
 
 
 def is_file_name(name: str) -> bool:

@@ -52,15 +52,21 @@ _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
 class Faults:
-    """Collects the faults of a list; a row is a "line" or a "row" in messages."""
+    """Collects the faults of a list, or of a directory's annotation files.
 
-    def __init__(self, path: Path, word: str) -> None:
-        self._path, self.word = path, word
+    Args:
+        path: The list or the directory.
+        word: The word for a line in messages: "line" or "row".
+        advice: What else can be done.
+    """
+
+    def __init__(self, path: Path, word: str = "line", advice: str = "") -> None:
+        self._path, self.word, self._advice = path, word, advice
         self.first = 0 if word == "row" else 1
-        self._found: list[tuple[int, str]] = []
+        self._found: list[tuple[int | None, str]] = []
 
-    def add(self, line: int, what: str) -> None:
-        """Add a fault of a line; a long one, such as one with a cell, is cut."""
+    def add(self, what: str, line: int | None = None) -> None:
+        """Add a fault, maybe of a line; a long one, such as one with a cell, is cut."""
         self._found.append((line, shorten(what, MAX_SHOWN)))
 
     def raise_if_any(self) -> None:
@@ -71,14 +77,20 @@ class Faults:
         """
         if not self._found:
             return
-        found = sorted(set(self._found))
+        found = sorted(dict.fromkeys(self._found), key=lambda fault: fault[0] or 0)
         lines: dict[str, list[str]] = {}
         for line, what in found[:NUM_SHOWN]:
-            lines.setdefault(what, []).append(str(line))
-        shown = "; ".join(f"{self.word}{'s'[: len(at) > 1]} {', '.join(at)}: {what}" for what, at in lines.items())
+            lines.setdefault(what, []).extend([] if line is None else [str(line)])
+        shown = []
+        for what, at in lines.items():
+            where = f"{self.word}{'s' if len(at) > 1 else ''} {', '.join(at)}: "
+            shown.append(where + what if at else what)
         more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
         raise SourceError(
-            f"{self._path} cannot be used: {shown}{more}.", path=str(self._path), lines=[line for line, _ in found]
+            f"{self._path} cannot be used: {'; '.join(shown)}{more}.{self._advice}",
+            path=str(self._path),
+            lines=[line for line, _ in found],
+            problems=tuple(what for _, what in found),
         )
 
 
@@ -115,9 +127,9 @@ def _from_cells(rows: Iterator[tuple[int, list[str]]], faults: Faults) -> ListTa
     table = ListTable([name.strip() for name in names], [Texts() for _ in names], array("q"), faults)
     for line, cells in rows:
         if len(cells) != len(names):
-            faults.add(line, f"{counted(len(cells), 'column')}, not {len(names)}")
+            faults.add(f"{counted(len(cells), 'column')}, not {len(names)}", line)
         elif any("\0" in cell for cell in cells):
-            faults.add(line, "a NUL byte")
+            faults.add("a NUL byte", line)
         else:
             for column, cell in zip(table.columns, cells, strict=True):
                 column.add(cell.strip())
@@ -142,7 +154,7 @@ def _plain_cells(data: bytes, faults: Faults) -> Iterator[tuple[int, list[str]]]
             yield number, [match["path"], match["label"]]
         else:
             hint = "; with commas, the list's name must end with .csv" if "," in line else ""
-            faults.add(number, f"no label (a line is: path, space or tab, label{hint})")
+            faults.add(f"no label (a line is: path, space or tab, label{hint})", number)
 
 
 def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
@@ -156,7 +168,7 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
             line = reader.line_num + 1
     except csv.Error as err:
         hint = " (a quotation mark that is not closed?)" if b'"' in data else ""
-        faults.add(line, f"{err}{hint}")
+        faults.add(f"{err}{hint}", line)
 
 
 def _json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
@@ -167,12 +179,12 @@ def _json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, 
         try:
             row = json.loads(each, parse_float=_finite)
         except (ValueError, RecursionError) as err:
-            faults.add(line, f"no JSON ({err})")
+            faults.add(f"no JSON ({err})", line)
             continue
         if isinstance(row, dict):
             yield line, row
         else:
-            faults.add(line, f"a JSON {type(row).__name__}, not an object")
+            faults.add(f"a JSON {type(row).__name__}, not an object", line)
 
 
 def _finite(text: str) -> float:
@@ -196,7 +208,7 @@ def _from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) ->
             try:
                 cell = _cell(value)
             except ValueError as err:
-                faults.add(line, f"{name!r} holds {err}")
+                faults.add(f"{name!r} holds {err}", line)
                 cell = ""
             if isinstance(value, str):
                 texts.add(name)
@@ -317,7 +329,7 @@ def read_list(path: Path, data: Any = None) -> ListTable:
         raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
     faults = Faults(path, "line")
     for line, problem in encoding_problems(content):
-        faults.add(line, f"{problem}; save it as UTF-8")
+        faults.add(f"{problem}; save it as UTF-8", line)
     faults.raise_if_any()
     if ending == ".jsonl":
         return _from_rows(_json_rows(content, faults), faults)

@@ -153,12 +153,12 @@ class Cells:
         """Add a fault for each cell that is wrong."""
         for line, cell in zip(self._lines, self._cells, strict=True):
             if is_wrong(cell):
-                self._faults.add(line, f"the {self._what} {cell[:80]!r} {why}")
+                self._faults.add(f"the {self._what} {cell[:80]!r} {why}", line)
 
     def _refuse_gaps(self, gaps: Set[str], hint: str = "") -> None:
         for line, cell in zip(self._lines, self._cells, strict=True):
             if cell in gaps:
-                self._faults.add(line, f"no {self._what}{hint}")
+                self._faults.add(f"no {self._what}{hint}", line)
 
     @property
     def _as_text(self) -> str:
@@ -194,7 +194,7 @@ class Cells:
         for line, cell in zip(self._lines, self._cells, strict=True):
             if cell != (known := first.setdefault(int(cell), cell)):
                 what = f"the {self._what}s {cell!r} here and {known!r} above are the same number: use one spelling"
-                self._faults.add(line, what)
+                self._faults.add(what, line)
 
     def _labels(self) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
@@ -202,7 +202,7 @@ class Cells:
         names = sorted(set().union(*labels_of.values()))
         if not names or len(names) * len(self._cells) > _MAX_LABELS_BYTES:
             how_many = f"{len(names):,} different labels, too many" if names else "no labels"
-            self._faults.add(next(iter(self._lines), 1), f"{self._what} has {how_many} for the kind multilabel")
+            self._faults.add(f"{self._what} has {how_many} for the kind multilabel", next(iter(self._lines), 1))
             self._faults.raise_if_any()
         place_of = {name: place for place, name in enumerate(names)}
         found = np.zeros((len(self._cells), len(names)), np.uint8)
@@ -235,11 +235,11 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
     for what, cells in (("path", files), ("name", names)):
         for line, cell in zip(table.lines, cells, strict=True):
             if not cell and (what == "path" or names is not files):
-                faults.add(line, f"no {what}")
+                faults.add(f"no {what}", line)
     named = _fields(table, places, is_named=bool(asked.targets))
     if not files:
         faults.raise_if_any()
-        faults.add(faults.first, "the list names no files")
+        faults.add("the list names no files", faults.first)
     splits = {} if places.split is None else _splits(table, places.split)
     fields: dict[str, Column] = {}
     for name, index in named.items():
@@ -342,9 +342,9 @@ def _fields(table: ListTable, places: Places, *, is_named: bool) -> dict[str, in
             taken.add(field)
         else:
             table.faults.add(
-                table.faults.first,
                 f"column {index + 1}, {name!r}, cannot become a field: give it a name of letters, digits and _ that no "
                 f"other column has, no device of Windows, and none of {', '.join(sorted(_TAKEN))}",
+                table.faults.first,
             )
     return fields
 
@@ -356,7 +356,7 @@ def _splits(table: ListTable, column: int) -> dict[str, NDArray[np.int64]]:
         if _SPLIT_NAME.fullmatch(name):
             positions.setdefault(name, []).append(position)
         elif cell:
-            table.faults.add(line, f"{cell!r} cannot be the name of a split: letters, digits and - can")
+            table.faults.add(f"{cell!r} cannot be the name of a split: letters, digits and - can", line)
     return {name: np.array(found, np.int64) for name, found in positions.items()}
 
 
@@ -377,11 +377,11 @@ def _name_classes(fields: dict[str, Column], named: Mapping[str, int], table: Li
         known = names.setdefault(number, name)
         label = label_of.setdefault(name, number)
         if not name:
-            table.faults.add(line, f"no {_CLASS_COLUMN}")
+            table.faults.add(f"no {_CLASS_COLUMN}", line)
         elif known != name:
-            table.faults.add(line, f"label {number} is called {name!r} here and {known!r} above")
+            table.faults.add(f"label {number} is called {name!r} here and {known!r} above", line)
         elif label != number:
-            table.faults.add(line, f"{name!r} is label {number} here and label {label} above")
+            table.faults.add(f"{name!r} is label {number} here and label {label} above", line)
     fields[target] = replace(fields[target], spec=FieldSpec(FieldKind.CLASS, tuple(names[each] for each in numbers)))
     del fields[_CLASS_COLUMN]
 
