@@ -194,6 +194,13 @@ def test_a_dict_comes_back_as_it_was(tmp_path: Path) -> None:
     assert dataset[3][1] is None
 
 
+def test_a_dict_that_comes_late(tmp_path: Path) -> None:
+    samples = [(jpeg(0), {"boxes": np.ones((2, 4), "f4")} if n == 71 else None) for n in range(171)]
+    reader = RecordReader(convert(samples, tmp_path / "a.records"))
+    assert {*reader.manifest.blobs} == {"image", "boxes"}
+    same(recordzoo.open(reader.path)[71][1]["boxes"], np.ones((2, 4), "f4"))
+
+
 def test_rows_become_values_when_a_shape_comes_late(tmp_path: Path) -> None:
     """More rows than a side file has; of an array, and of numbers that get a None."""
     points = [np.full((2 + (n > 700), 2), n, "f8") for n in range(800)]

@@ -343,7 +343,8 @@ class Fields:
 
     def _with_parts(self, item: str, parts: Parts, values: Mapping[int, Any], *, is_first: bool = False) -> "Fields":
         """Store an item as some fields; one that has values already keeps them, and gets the last of these."""
-        found = dict(self.fields)
+        gone = {*self.parts.get(item, {}).values()} - {*parts.values()}
+        found = {name: each for name, each in self.fields.items() if name not in gone}
         for key, name in parts.items():
             column = {position: _part_of(value, key) for position, value in values.items()}
             kind, before = self.kinds.get(name), found.get(name)
