@@ -77,22 +77,20 @@ class Rows:
     """Collects rows and numbers of samples, and writes a side file for each `BLOCK` of samples."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
-        self._numbers: list[Mapping[str, NDArray[Any]]] = []  # Any: of any dtype
+        self._found: list[tuple[Row, Mapping[str, NDArray[Any]]]] = []  # Any: of any dtype
 
     def add(self, row: Row, encoded: Encoded) -> Iterator[Sidecar]:
         """Add the next sample."""
-        self._rows.append(row)
-        self._numbers.append(encoded.row)
-        if len(self._rows) >= BLOCK:
+        self._found.append((row, encoded.row))
+        if len(self._found) >= BLOCK:
             yield from self.rest()
 
     def rest(self) -> Iterator[Sidecar]:
         """Return the side file of the remaining samples."""
-        if self._rows:
-            columns = {name: np.stack([row[name] for row in self._numbers]) for name in self._numbers[0]}
-            yield packed(self._rows, columns)
-        self._rows, self._numbers = [], []
+        if self._found:
+            rows, numbers = zip(*self._found, strict=True)
+            yield packed(rows, {name: np.stack([each[name] for each in numbers]) for name in numbers[0]})
+        self._found = []
 
 
 # Any: of any dtype.
@@ -449,7 +447,8 @@ def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
     samples = {number: each.values for number, (_, each) in enumerate(first)}
     try:
-        schema = infer(samples, None, {**stored, **kinds}, has_gaps=True)
+        # Kinds of the format may turn out to be too narrow; those of the user stay.
+        schema = dataclasses.replace(infer(samples, None, {**stored, **kinds}, has_gaps=True), kinds=kinds)
     except SampleError as err:
         position = err.details.pop("position", 0)
         piece, sample = first[position]
