@@ -13,7 +13,7 @@ from typing import Any
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import is_installed, need
-from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten
+from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
@@ -364,7 +364,8 @@ class Columns:
         """Check kinds and columns.
 
         Raises:
-            ArgumentError: `targets` is no dict of kinds, a kind does not exist, or a column is named twice.
+            ArgumentError: `targets` is no dict of kinds, a kind does not exist, a column is named twice, or an address
+                is given for one.
         """
         targets: object = self.targets
         if not isinstance(targets, Mapping):
@@ -372,6 +373,10 @@ class Columns:
                 f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
                 "{'breed': 'class', 'age': 'float'}."
             )
+        of_targets = (f"{column}:{kind}" for column, kind in self.targets.items())
+        for given in (self.image, self.split, self.name, *of_targets):
+            if given is not None and "://" in given:
+                raise ArgumentError(f"{shown(given)} is an address, and no column's name.")
         for column, kind in self.targets.items():
             if kind is not None and kind not in TARGET_KINDS:
                 raise ArgumentError(
