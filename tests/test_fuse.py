@@ -19,7 +19,6 @@ from torchvision.transforms import InterpolationMode, v2
 from recordzoo.images.decode import decode_rgb, open_encoded, open_raw
 from recordzoo.loader import render as rendering
 from recordzoo.loader.compiled import compiled_code
-from recordzoo.loader.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
 from recordzoo.loader.making import uniforms
 from recordzoo.loader.plan import Action, Erase, Plan, decide, size_after
 from recordzoo.loader.render import Precision, RowRenderer, render, to_picture
@@ -104,10 +103,9 @@ class Told:
         for step in plan.steps:
             actions, params = step.decide_with(None, size, draws[: step.num_draws])
             draws, size = draws[step.num_draws :], size_after(actions, size)
-            if isinstance(step, RandomFlipStep):
+            if step.num_draws == 1:
                 self.flips.append(bool(actions))
-            elif isinstance(step, RandomResizedCropStep | RandomCropStep):
-                assert params is not None
+            elif params is not None and "top" in params:
                 self.crops.append(params)
 
     def params(self, *_: object) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from torchvision.transforms import InterpolationMode
 from recordzoo.loader.geometry import fill_of, mode_of
 from recordzoo.loader.plan import (
     Action,
-    DecidedStep,
     Draws,
     PixelOp,
     Size,
@@ -53,7 +52,7 @@ def grayscale(transform: Any) -> Step:
 
 
 def _with_probability(probability: float, change: PixelOp) -> Step:
-    return DecidedStep(lambda size, draws: [change] if draws[0] < probability else [], 1)
+    return Step(lambda size, draws: [change] if draws[0] < probability else [], 1)
 
 
 _COLORS = ("brightness", "contrast", "saturation", "hue")
@@ -77,7 +76,7 @@ def jitter(transform: Any) -> Step:
                 found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
         return found
 
-    return DecidedStep(actions, 5)  # a factor per operation, then their order
+    return Step(actions, 5)  # a factor per operation, then their order
 
 
 @of_pictures
@@ -98,7 +97,7 @@ def distort(transform: Any) -> Step:
         return [*found]
 
     # Decision and factor of each, the place of contrast, decision and order of the channels.
-    return DecidedStep(actions, 11)
+    return Step(actions, 11)
 
 
 _ORDERS = list(itertools.permutations(range(3)))
@@ -117,7 +116,7 @@ def blur(transform: Any) -> Step:
         sigma = between(*sigmas, draws[0])
         return [PixelOp("blur", (width, height, sigma, sigma))]
 
-    return DecidedStep(actions, 1, is_exact=False)
+    return Step(actions, 1, is_exact=False)
 
 
 def _named(*names: str) -> Callable[[PixelOp, Size], dict[str, Any]]:
@@ -144,7 +143,7 @@ def random_affine(transform: Any) -> Step:
         sheared = [between(*shear_x, draws[4]), between(*shear_y, draws[5])]
         return [PixelOp("affine", (*turned, sheared, mode, fill, center))]
 
-    return DecidedStep(actions, _AFFINE_DRAWS, moves=True, params_of=_named("angle", "translate", "scale", "shear"))
+    return Step(actions, _AFFINE_DRAWS, moves=True, params=_named("angle", "translate", "scale", "shear"))
 
 
 @of_pictures
@@ -157,7 +156,7 @@ def random_rotation(transform: Any) -> Step:
     def actions(size: Size, draws: Draws) -> list[Action]:
         return [PixelOp("rotate", (between(*degrees, draws[0]), mode, False, center, fill))]
 
-    return DecidedStep(actions, _AFFINE_DRAWS, moves=True, params_of=_named("angle"))
+    return Step(actions, _AFFINE_DRAWS, moves=True, params=_named("angle"))
 
 
 @of_pictures
@@ -180,7 +179,7 @@ def random_perspective(transform: Any) -> Step:
         return [PixelOp("perspective", (None, None, mode, fill, coefficients(starts, ends)))]
 
     # The decision, then x and y of each corner.
-    return DecidedStep(actions, 9, moves=True, params_of=lambda change, size: {"coefficients": change.arguments[-1]})
+    return Step(actions, 9, moves=True, params=lambda change, size: {"coefficients": change.arguments[-1]})
 
 
 def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]) -> list[float]:
@@ -238,7 +237,7 @@ def _some_of(inner: Inner, choose: Callable[[Draws], Sequence[int]], num_choosin
 
     every = [step for steps in inner for step in steps]
     is_exact = all(step.is_exact for step in every)
-    return DecidedStep(actions, num_choosing + num_draws(every), moves=None, is_exact=is_exact)
+    return Step(actions, num_choosing + num_draws(every), moves=None, is_exact=is_exact)
 
 
 Space = Mapping[str, tuple[Sequence[float], bool]]
@@ -267,7 +266,7 @@ def _automatic(
             found += named_changes(name, _signed(space[name], place, draw), mode, fill)
         return found
 
-    return DecidedStep(actions, num_choosing, moves=None)
+    return Step(actions, num_choosing, moves=None)
 
 
 def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -> float:

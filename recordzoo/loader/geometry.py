@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch.utils import _pytree as pytree
 from torchvision import tv_tensors
@@ -22,10 +22,9 @@ from recordzoo.loader.plan import (
     Action,
     Arithmetic,
     Crop,
-    DecidedMove,
     Draws,
     Flip,
-    Move,
+    Int64s,
     Plan,
     Resampling,
     Resize,
@@ -46,72 +45,6 @@ Color = tuple[int, int, int]
 BLACK = 0, 0, 0
 
 
-@dataclass(frozen=True)
-class MoveToSize(Move):
-    """A step whose results all have one size: height and width."""
-
-    size: Size
-
-    @override
-    def output(self, size: Size | None) -> Size:
-        return self.size
-
-
-@dataclass(frozen=True)
-class RandomResizedCropStep(MoveToSize):
-    """`RandomResizedCrop`.
-
-    Attributes:
-        resamplings: The resampling methods; timm draws one for each image.
-    """
-
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    resamplings: tuple[Resampling, ...]
-
-    @cached_property
-    def num_draws(self) -> int:  # type: ignore[override]  # computed once
-        """The resampling if there are several, area and aspect ratio of each attempt, top and left."""
-        return (len(self.resamplings) > 1) + 2 * ATTEMPTS + 2
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        if len(self._resizes) == 1:
-            return [self._crop(size, draws), self._resizes[0]]
-        return [self._crop(size, draws[1:]), self._resizes[int(draws[0] * len(self._resizes))]]
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
-        return _box(actions[0])
-
-    @cached_property
-    def _resizes(self) -> list[Resize]:
-        return [Resize(*self.size, each) for each in self.resamplings]
-
-    @cached_property
-    def _log_ratio(self) -> tuple[float, float]:
-        return math.log(self.ratio[0]), math.log(self.ratio[1])
-
-    def _crop(self, size: Size, draws: Draws) -> Crop:
-        height, width = size
-        area = height * width
-        for number in range(0, 2 * ATTEMPTS, 2):
-            wanted = area * between(*self.scale, draws[number])
-            aspect = math.exp(between(*self._log_ratio, draws[number + 1]))
-            w, h = round(math.sqrt(wanted * aspect)), round(math.sqrt(wanted / aspect))
-            if 0 < w <= width and 0 < h <= height:
-                return Crop(int(draws[-2] * (height - h + 1)), int(draws[-1] * (width - w + 1)), h, w)
-        return self._central(height, width)
-
-    def _central(self, height: int, width: int) -> Crop:
-        h, w = height, width
-        if width / height < min(self.ratio):
-            h = round(width / min(self.ratio))
-        elif width / height > max(self.ratio):
-            w = round(height * max(self.ratio))
-        return Crop((height - h) // 2, (width - w) // 2, h, w)
-
-
 def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
     """Return the size of the result of `Resize`: height and width are wanted, or the shorter side."""
     if len(wanted) == 2:
@@ -125,64 +58,14 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
 
 
 @dataclass(frozen=True)
-class RandomCropStep(MoveToSize):
-    """`RandomCrop` with padding.
-
-    Attributes:
-        padding: Left, top, right, bottom.
-        pads_if_needed: Whether an image that is too small is padded further.
-        fill: The color of the padding.
-    """
-
-    padding: Padding
-    pads_if_needed: bool = False
-    fill: Color = BLACK
-
-    num_draws = 2
-
-    def place(self, size: Size) -> tuple[Padding, Size]:
-        """Return the padding of an image of a size, and how far the crop can then move down and right.
-
-        Raises:
-            ValueError: The image is too small, in torchvision's words.
-        """
-        height, width = padded(size, self.padding)
-        down, across = self.size[0] - height, self.size[1] - width
-        if not self.pads_if_needed and max(down, across) > 0:
-            raise ValueError(f"Required crop size {self.size} is larger than input image size {height, width}")
-        more = max(0, across), max(0, down)  # on either side
-        left, top, right, bottom = (side + more[number % 2] for number, side in enumerate(self.padding))
-        return (left, top, right, bottom), (abs(down), abs(across))
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        (left, top, _, _), (down, across) = self.place(size)
-        top, left = int(draws[0] * (down + 1)) - top, int(draws[1] * (across + 1)) - left
-        return [Crop(top, left, *self.size, self.fill)]
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
-        left, top, right, bottom = self.place(size)[0]
-        box = _box(actions[0])
-        padded = {"top": box["top"] + top, "left": box["left"] + left, "padding": [left, top, right, bottom]}
-        return {**box, **padded, "needs_pad": any((left, top, right, bottom)), "needs_crop": True}
-
-
-@dataclass(frozen=True)
-class IoUCropStep(Move):
+class IoUCropStep(Step):
     """`RandomIoUCrop`: a crop with enough of a box; boxes whose center is outside become empty.
 
     Attributes:
         transform: The transform, for its options.
     """
 
-    transform: Any
-
-    num_draws = 1  # the seed of a generator: the number of attempts has no limit
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        raise AssertionError("the crop depends on the boxes")
+    transform: Any = None
 
     @override
     def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
@@ -208,31 +91,23 @@ class IoUCropStep(Move):
                     return [found], {**_box(found), "is_within_crop_area": is_inside}
 
 
-def _box(action: Action) -> dict[str, Any]:
+def _box(crop: Crop) -> dict[str, Any]:
     """Return a crop as v2 names its parts."""
-    assert isinstance(action, Crop)
-    return {"top": action.top, "left": action.left, "height": action.height, "width": action.width}
+    return {"top": crop.top, "left": crop.left, "height": crop.height, "width": crop.width}
+
+
+def _box_of(crop: Crop, size: Size) -> dict[str, Any]:
+    return _box(crop)
+
+
+def _varying(size: Size | None) -> None:
+    """Return the size of results that differ in it: a `Step.result`."""
 
 
 def padded(size: Size, padding: Padding) -> Size:
     """Return the size after padding."""
     left, top, right, bottom = padding
     return size[0] + top + bottom, size[1] + left + right
-
-
-@dataclass(frozen=True)
-class RandomFlipStep(Move):
-    """`RandomHorizontalFlip` or `RandomVerticalFlip`."""
-
-    probability: float
-    is_vertical: bool = False
-
-    num_draws = 1
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Flip(self.is_vertical)] if draws[0] < self.probability else []
 
 
 def _centered(have: int, want: int) -> tuple[int, int]:
@@ -248,8 +123,34 @@ def random_resized_crop(plan: Plan, transform: Any) -> Plan:
     if len(scale) != 2 or len(ratio) != 2 or min(ratio) <= 0 or scale[0] > scale[1] or ratio[0] > ratio[1]:
         raise UnknownTransformError("its scale or its ratio is no range")
     modes = transform.interpolation if isinstance(transform.interpolation, tuple) else (transform.interpolation,)
-    resamplings = tuple(_resampling(plan, transform, mode) for mode in modes)
-    return _before_float(plan, RandomResizedCropStep(_pair(transform.size), scale, ratio, resamplings))
+    wanted = _pair(transform.size)
+    resizes = [Resize(*wanted, _resampling(plan, transform, mode)) for mode in modes]  # timm draws one for each image
+    num_choosing = int(len(resizes) > 1)
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+
+    def crop(size: Size, draws: Draws) -> Crop:
+        height, width = size
+        area = height * width
+        for number in range(0, 2 * ATTEMPTS, 2):
+            part = area * between(scale[0], scale[1], draws[number])
+            aspect = math.exp(between(low, high, draws[number + 1]))
+            w, h = round(math.sqrt(part * aspect)), round(math.sqrt(part / aspect))
+            if 0 < w <= width and 0 < h <= height:
+                return Crop(int(draws[-2] * (height - h + 1)), int(draws[-1] * (width - w + 1)), h, w)
+        h, w = height, width
+        if width / height < ratio[0]:
+            h = round(width / ratio[0])
+        elif width / height > ratio[1]:
+            w = round(height * ratio[1])
+        return Crop((height - h) // 2, (width - w) // 2, h, w)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        chosen = resizes[int(draws[0] * len(resizes)) if num_choosing else 0]
+        return [crop(size, draws[num_choosing:]), chosen]
+
+    # The resampling if there are several, area and aspect ratio of each attempt, top and left.
+    num_draws = num_choosing + 2 * ATTEMPTS + 2
+    return _before_float(plan, Step(actions, num_draws, lambda size: wanted, moves=True, params=_box_of))
 
 
 def resize(plan: Plan, transform: Any) -> Plan:
@@ -278,24 +179,64 @@ def center_crop(plan: Plan, transform: Any) -> Plan:
         (top, height), (left, width) = map(_centered, size, wanted)
         return [Crop(top, left, height, width, fill)]
 
-    return _before_float(plan, DecidedMove(actions, result=lambda size: wanted))
+    return _before_float(plan, Step(actions, 0, lambda size: wanted, moves=True))
 
 
 def random_crop(plan: Plan, transform: Any) -> Plan:
     """Read `RandomCrop`; timm's `RandomCropOrPad` pads if needed, and not otherwise."""
     given, pads = getattr(transform, "padding", None), bool(getattr(transform, "pad_if_needed", True))
     fill = _color_of_padding(plan, transform) if given or pads else BLACK
-    return _before_float(plan, RandomCropStep(_pair(transform.size), _padding(given, type(transform)), pads, fill))
+    wanted, padding = _pair(transform.size), _padding(given, type(transform))
+
+    def place(size: Size) -> tuple[Padding, Size]:
+        """Return the padding of an image of a size, and how far the crop can then move down and right."""
+        height, width = padded(size, padding)
+        down, across = wanted[0] - height, wanted[1] - width
+        if not pads and max(down, across) > 0:
+            raise ValueError(f"Required crop size {wanted} is larger than input image size {height, width}")
+        more = max(0, across), max(0, down)  # on either side
+        left, top, right, bottom = (side + more[number % 2] for number, side in enumerate(padding))
+        return (left, top, right, bottom), (abs(down), abs(across))
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        (left, top, _, _), (down, across) = place(size)
+        top, left = int(draws[0] * (down + 1)) - top, int(draws[1] * (across + 1)) - left
+        return [Crop(top, left, *wanted, fill)]
+
+    def decide_many(size: Size, draws: NDArray[np.float64]) -> tuple[Int64s, Int64s]:
+        (left, top, _, _), free = place(size)
+        firsts = (draws * (np.array(free) + 1)).astype(np.int64) - (top, left)
+        return firsts, np.ones_like(firsts)
+
+    def params(crop: Crop, size: Size) -> dict[str, Any]:
+        left, top, right, bottom = place(size)[0]
+        moved = {"top": crop.top + top, "left": crop.left + left, "padding": [left, top, right, bottom]}
+        return {**_box(crop), **moved, "needs_pad": any((left, top, right, bottom)), "needs_crop": True}
+
+    many = decide_many if fill == BLACK else None
+    step = Step(actions, 2, lambda size: wanted, True, params, loses_info=any(padding), decide_many=many)
+    return _before_float(plan, step)
 
 
-def flip(plan: Plan, transform: Any) -> Plan:
+def flip(plan: Plan, transform: Any, *, is_vertical: bool = False) -> Plan:
     """Read `RandomHorizontalFlip`; it only moves values, so float images are supported too."""
-    return with_step(plan, RandomFlipStep(float(transform.p)))
+    probability, side = float(transform.p), 0 if is_vertical else 1
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        return [Flip(is_vertical)] if draws[0] < probability else []
+
+    def decide_many(size: Size, draws: NDArray[np.float64]) -> tuple[Int64s, Int64s]:
+        firsts, directions = np.zeros((len(draws), 2), np.int64), np.ones((len(draws), 2), np.int64)
+        is_flipped = draws[:, 0] < probability
+        firsts[is_flipped, side], directions[is_flipped, side] = size[side] - 1, -1
+        return firsts, directions
+
+    return with_step(plan, Step(actions, 1, moves=True, decide_many=decide_many))
 
 
 def vertical_flip(plan: Plan, transform: Any) -> Plan:
     """Read `RandomVerticalFlip`, as `flip`."""
-    return with_step(plan, RandomFlipStep(float(transform.p), is_vertical=True))
+    return flip(plan, transform, is_vertical=True)
 
 
 def pad(plan: Plan, transform: Any) -> Plan:
@@ -305,7 +246,7 @@ def pad(plan: Plan, transform: Any) -> Plan:
     def actions(size: Size, draws: Draws) -> list[Action]:
         return [Crop(-padding[1], -padding[0], *padded(size, padding), fill)]
 
-    return _before_float(plan, DecidedMove(actions, result=lambda size: size and padded(size, padding)))
+    return _before_float(plan, Step(actions, 0, lambda size: size and padded(size, padding), moves=True))
 
 
 def zoom_out(plan: Plan, transform: Any) -> Plan:
@@ -323,7 +264,7 @@ def zoom_out(plan: Plan, transform: Any) -> Plan:
         right, bottom = crop.width + crop.left - size[1], crop.height + crop.top - size[0]
         return {"padding": [-crop.left, -crop.top, right, bottom]}
 
-    return _before_float(plan, DecidedMove(actions, 4, params_of=params))
+    return _before_float(plan, Step(actions, 4, _varying, moves=True, params=params))
 
 
 def scale_jitter(plan: Plan, transform: Any) -> Plan:
@@ -383,7 +324,7 @@ def _with_resize(
     transform: Any,
     choose: Callable[[Size, Draws], Size],
     num_draws: int = 1,
-    result: Callable[[Size | None], Size | None] = lambda size: None,
+    result: Callable[[Size | None], Size | None] = _varying,
 ) -> Plan:
     resampling = _resampling(plan, transform, transform.interpolation)
 
@@ -393,14 +334,19 @@ def _with_resize(
     def params(done: Resize, size: Size) -> dict[str, Any]:
         return {"size": [done.height, done.width]}
 
-    return _before_float(plan, DecidedMove(actions, num_draws, result=result, params_of=params))
+    return _before_float(plan, Step(actions, num_draws, result, moves=True, params=params))
 
 
 def iou_crop(plan: Plan, transform: Any) -> Plan:
     """Read `RandomIoUCrop`."""
     if not plan.is_joint:
         raise UnknownTransformError("it needs boxes")
-    return _before_float(plan, IoUCropStep(transform))
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        raise AssertionError("the crop depends on the boxes")
+
+    # The number is the seed of a generator: the number of attempts has no limit.
+    return _before_float(plan, IoUCropStep(actions, 1, _varying, moves=True, transform=transform))
 
 
 def _before_float(plan: Plan, step: Step) -> Plan:

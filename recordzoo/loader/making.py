@@ -19,7 +19,6 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, EmptyBatchError,
 from recordzoo.families.selection import Uneven
 from recordzoo.images.decode import OPENED_AT_ONCE, Frame
 from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
-from recordzoo.loader.geometry import RandomCropStep
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, size_after
 from recordzoo.loader.render import Precision, render
@@ -150,7 +149,7 @@ class Opened:
     def info(self) -> dict[Any, Any]:
         """Return what the file says beside the pixels, unless torchvision's functions for the actions lose it."""
         size = self.frame.height, self.frame.width
-        is_lost = any(isinstance(step, RandomCropStep) and any(step.padding) for step in self.plan.steps)
+        is_lost = any(step.loses_info for step in self.plan.steps)
         for action in self.actions:
             is_lost |= isinstance(action, PixelOp) and action.name in _LOSES_INFO
             is_lost |= isinstance(action, Crop) and not action.is_inside(size)

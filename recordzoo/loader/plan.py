@@ -7,19 +7,19 @@ it before. Functions that only make, change or show an object do not count: a pl
 
 import functools
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageFile, ImageFilter, ImageOps, JpegImagePlugin
 from torch import nn
 from torch.utils.data import ConcatDataset, Subset
 from torchvision.datasets import folder
 from torchvision.transforms import v2
-from typing_extensions import override
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import ArrayFrame, Frame
@@ -28,6 +28,8 @@ from recordzoo.images.decode import ArrayFrame, Frame
 
 Size = tuple[int, int]
 """Height and width, in torchvision's order."""
+
+Int64s = NDArray[np.int64]
 
 Draws = Sequence[float]
 """Random numbers from 0 to 1, 1 excluded."""
@@ -113,89 +115,43 @@ class Erase:
 Action = Crop | Resize | Flip | PixelOp | Erase
 
 
-class Step(ABC):
+@dataclass(frozen=True)
+class Step:
     """A transform of an image, read from torchvision's.
 
     Attributes:
+        actions: Decides the actions on an image of a size, from its random numbers. A ValueError says in torchvision's
+            words that the image is too small.
         num_draws: Random numbers per image.
-        keeps_size: Whether the size of every image stays the same.
+        result: Returns the size of the results from that of the images; None for either: it differs between images.
+            Without such a function the size of every image stays the same.
         moves: Whether boxes and masks move with the image; None: they cannot.
+        params: Returns the parameters of v2's `transform` for boxes and masks, from the first action and the size of
+            the image; without an action they stay where they are.
         is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
+        loses_info: Whether the result is a new image in torchvision, without what the file says beside the pixels.
+        decide_many: Decides for many images of one size, a row of random numbers for each; only for steps that crop or
+            flip at random, and fill with black. Row y of the result is row y0 + dy * y of the image: returns (y0, x0)
+            and (dy, dx), int64 [n, 2].
     """
 
+    actions: Callable[[Size, Draws], list[Action]]
     num_draws: int = 0
-    keeps_size: ClassVar[bool] = True
+    result: Callable[[Size | None], Size | None] | None = None
     moves: bool | None = False
+    params: Callable[[Any, Size], dict[str, Any]] = lambda action, size: {}
     is_exact: bool = True
-
-    @abstractmethod
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        """Decide the actions on an image of a size.
-
-        Raises:
-            ValueError: The image is too small, in torchvision's words.
-        """
+    loses_info: bool = False
+    decide_many: Callable[[Size, NDArray[np.float64]], tuple[Int64s, Int64s]] | None = None
 
     def output(self, size: Size | None) -> Size | None:
         """Return the size of the result; None if it differs between images."""
-        return size if self.keeps_size else None
-
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
-        """Return the parameters of v2's `transform` for boxes and masks; None if they stay where they are.
-
-        Args:
-            actions: The actions decided on an image of a size.
-        """
-        return {} if actions else None
+        return size if self.result is None else self.result(size)
 
     def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
         """Decide the actions on an image with a target; return them with their `params`."""
         actions = self.actions(size, draws)
-        return actions, self.params(actions, size)
-
-
-class Move(Step):
-    """A step that moves pixels by whole pixels, or resizes; boxes and masks move, too."""
-
-    keeps_size = False
-    moves: bool | None = True
-
-
-@dataclass(frozen=True)
-class DecidedStep(Step):
-    """A step made of functions.
-
-    Attributes:
-        decide: Returns the actions, from the size of an image and random numbers.
-        num_draws: Random numbers needed by `decide`.
-        params_of: Returns `Step.params` from the first action and the size of the image.
-    """
-
-    decide: Callable[[Size, Draws], list[Action]]
-    num_draws: int = 0
-    moves: bool | None = False
-    is_exact: bool = True
-    params_of: Callable[[Any, Size], dict[str, Any]] = lambda action, size: {}
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return self.decide(size, draws)
-
-    @override
-    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
-        return self.params_of(actions[0], size) if actions else None
-
-
-@dataclass(frozen=True)
-class DecidedMove(DecidedStep, Move):
-    """A `Move` made of functions; `result` is `Step.output`."""
-
-    moves: bool | None = True
-    result: Callable[[Size | None], Size | None] = lambda size: None
-
-    @override
-    def output(self, size: Size | None) -> Size | None:
-        return self.result(size)
+        return actions, self.params(actions[0], size) if actions else None
 
 
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:

@@ -32,7 +32,7 @@ from recordzoo.loader.compiled import (
     compiled_now,
     job_of,
 )
-from recordzoo.loader.geometry import BLACK, RandomCropStep, RandomFlipStep
+from recordzoo.loader.geometry import BLACK
 from recordzoo.loader.plan import (
     Action,
     Arithmetic,
@@ -410,17 +410,15 @@ def only_moves(plan: Plan, shape: StoredShape) -> bool:
         return False
     size, is_cut = (shape.height, shape.width), False
     for step in plan.steps:
-        if isinstance(step, RandomFlipStep):
-            continue
-        if isinstance(step, RandomCropStep):
-            fill, cuts = step.fill, True
-        elif not step.num_draws and isinstance(crop := next(iter(step.actions(size, ())), None), Crop):
-            fill, cuts = crop.fill, not crop.contains(size)
-        else:
-            return False
-        if is_cut or fill != BLACK:
+        cuts = step.result is not None
+        if step.decide_many is None:
+            crop = None if step.num_draws else next(iter(step.actions(size, ())), None)
+            if not isinstance(crop, Crop) or crop.fill != BLACK:
+                return False
+            cuts = not crop.contains(size)
+        if is_cut and step.result is not None:
             return False  # what a crop cut off must not come back
-        is_cut, size = cuts, step.output(size) or size
+        is_cut, size = is_cut or cuts, step.output(size) or size
     means = [transform.mean for transform in plan.fused if hasattr(transform, "mean")]
     return shape.channels == 3 or all(np.size(mean) == 1 for mean in means)  # torchvision refuses three for one channel
 
@@ -444,19 +442,14 @@ def moves_of(steps: Sequence[Step], size: Size, draws: NDArray[np.float64]) -> N
     for step in steps:
         own = draws[:, start : start + step.num_draws]
         start += step.num_draws
-        if isinstance(step, RandomFlipStep):
-            is_flipped, side = own[:, 0] < step.probability, 0 if step.is_vertical else 1
-            firsts[is_flipped, side] += directions[is_flipped, side] * (size[side] - 1)
-            directions[is_flipped, side] *= -1
-            continue
-        if isinstance(step, RandomCropStep):
-            (left, top, _, _), free = step.place(size)
-            chosen = (own * (np.array(free) + 1)).astype(np.int64) - (top, left)
+        if step.decide_many is not None:
+            first, direction = step.decide_many(size, own)
         else:
             (crop,) = step.actions(size, [])
             assert isinstance(crop, Crop)
-            chosen = np.tile(np.array([crop.top, crop.left]), (len(own), 1))
-        firsts += directions * chosen
+            first, direction = np.array([crop.top, crop.left]), np.array([1, 1])
+        firsts += directions * first
+        directions *= direction
         size = step.output(size) or size
     return np.stack([firsts[:, 0], directions[:, 0], firsts[:, 1], directions[:, 1]], 1)
 

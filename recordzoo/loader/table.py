@@ -23,7 +23,6 @@ from recordzoo.loader.changes import ContainerReader, sometimes
 from recordzoo.loader.plan import (
     ATTEMPTS,
     Action,
-    DecidedStep,
     Draws,
     Erase,
     Operation,
@@ -96,7 +95,7 @@ def _with_boxes(
                 return [Erase(top, left, h, w, values)]
         return []
 
-    return with_step(plan, DecidedStep(actions, num_draws), erases=True)
+    return with_step(plan, Step(actions, num_draws), erases=True)
 
 
 def identity(plan: Plan, transform: Any) -> Plan:
@@ -511,7 +510,7 @@ def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
     found = []
     for part in transform.transforms:
         inner = read_plan(part)
-        if inner.rest or inner.is_tensor or not all(step.keeps_size for step in inner.steps):
+        if inner.rest or inner.is_tensor or not all(step.result is None for step in inner.steps):
             raise UnknownTransformError(f"{type(part).__name__} in it is not known there")
         found.append(inner.steps)
     return found
