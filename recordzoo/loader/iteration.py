@@ -1,6 +1,6 @@
 """An epoch in progress: threads prepare batches ahead of the user, or the user's thread makes each when it takes it.
 
-`Counting` and `OnDevice` follow: samples that were left out are counted, the batch is moved to a device.
+`OnDevice` follows, which moves the batch to a device; `Unbegun` gives it to the user.
 """
 
 import collections
@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -68,17 +67,23 @@ class BatchIterator(Iterator[Any], ABC):
 class Unbegun(Iterator[Any]):
     """The batches of an epoch that begins with the first `next`.
 
-    Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
+    Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything. At the end of the epoch, the
+    number of samples that were left out is logged.
 
     Args:
         begin: Begins the epoch.
         length: Returns the number of batches in a whole epoch.
+        count: Called with the number of samples that were left out of a batch.
     """
 
-    def __init__(self, begin: Callable[[], BatchIterator], length: Callable[[], int]) -> None:
+    def __init__(
+        self, begin: Callable[[], BatchIterator], length: Callable[[], int], count: Callable[[int], None]
+    ) -> None:
         self._begin: Callable[[], BatchIterator] | None = begin
-        self._length = length
+        self._length, self._count = length, count
         self._batches: BatchIterator | None = None
+        self._failures: list[str] = []
+        self._log = weakref.finalize(self, _log_left_out, self._failures)
 
     def __len__(self) -> int:
         return self._length()
@@ -88,13 +93,23 @@ class Unbegun(Iterator[Any]):
             if self._begin is None:
                 raise StopIteration
             self._batches = self._begin()
-        return next(self._batches)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._log()
+            raise
+        if not isinstance(batch, Less):
+            return batch
+        self._count(len(batch.failures))
+        self._failures += batch.failures
+        return batch.batch
 
     def close(self) -> None:
         """End the work; there are no more batches."""
         self._begin = None
         if self._batches is not None:
             self._batches.close()
+        self._log()
 
 
 class Iteration(BatchIterator):
@@ -237,46 +252,6 @@ class CallerIteration(BatchIterator):
         self._drawing.stop()
 
 
-class Counting(BatchIterator):
-    """Counts the samples that are left out of an epoch's batches, and logs their number at the end of the epoch.
-
-    Args:
-        count: Called with a batch's number of skipped samples, after the user has received the batch.
-    """
-
-    def __init__(self, batches: BatchIterator, count: Callable[[int], None]) -> None:
-        self._batches, self._count, self._tally = batches, count, _Tally()
-        self._log = weakref.finalize(self, self._tally.log)
-
-    @override
-    def take(self) -> tuple[Any, Wanted]:
-        try:
-            batch, wanted = self._batches.take()
-        except StopIteration:
-            self._log()
-            raise
-        if not isinstance(batch, Less):
-            return batch, wanted
-        failures = batch.failures
-
-        def mark() -> None:
-            wanted.mark()
-            self._count(len(failures))
-            self._tally.first = self._tally.first or failures[0]
-            self._tally.count += len(failures)
-
-        return batch.batch, replace(wanted, mark=mark)
-
-    @override
-    def is_ready(self) -> bool:
-        return self._batches.is_ready()
-
-    @override
-    def close(self) -> None:
-        self._batches.close()
-        self._log()
-
-
 class OnDevice(BatchIterator):
     """Moves batches to a device, one ahead of the user and in the user's thread.
 
@@ -406,20 +381,13 @@ class _Pending:
         self._parts, self._failures = [], {}
 
 
-@dataclass
-class _Tally:
-    """The samples skipped in an epoch: their number, and the first reason."""
-
-    count: int = 0
-    first: str = ""
-
-    def log(self) -> None:
-        if self.count:
-            logger.warning(
-                "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
-                counted(self.count, "sample"),
-                self.first,
-            )
+def _log_left_out(failures: list[str]) -> None:
+    if failures:
+        logger.warning(
+            "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
+            counted(len(failures), "sample"),
+            failures[0],
+        )
 
 
 def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, *, wait: bool) -> None:

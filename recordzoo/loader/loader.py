@@ -20,8 +20,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.epochs import EpochBatches, IteratedOrders, SampledOrders, Wanted
 from recordzoo.loader.frameworks import FrameworkLoader, Ranks
-from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting, Iteration, OnDevice, Unbegun
-from recordzoo.loader.making import BatchOptions, Maker, batch_seed
+from recordzoo.loader.iteration import BatchIterator, CallerIteration, Iteration, OnDevice, Unbegun
+from recordzoo.loader.making import BatchOptions, Less, Maker, batch_seed
 from recordzoo.loader.order import hash_key, truth_value, whole_number
 from recordzoo.loader.parts import Mix
 from recordzoo.loader.placement import Placement, place, sample_lines, warn
@@ -253,7 +253,7 @@ class RecordLoader(FrameworkLoader):
                 `workers="processes"` was given, and worker processes cannot be started; the loaded state cannot be
                 resumed; or a newer iterator took over the persistent workers.
         """
-        return Unbegun(self._begin, self.__len__)
+        return Unbegun(self._begin, self.__len__, self._count_skipped)
 
     def _begin(self) -> BatchIterator:
         maker = maker_of(batch_options(self))
@@ -270,13 +270,14 @@ class RecordLoader(FrameworkLoader):
         else:
             self._processes = None
             iteration = CallerIteration(maker, order) if where == "caller" else self._in_threads(maker, order)
-        if self.on_error == "skip":
-            iteration = Counting(iteration, self._count_skipped)
         if self.device.type == "cpu":
             return iteration
 
         def arrived(batch: Any, wanted: Wanted) -> Any:
-            return maker.arrived(batch, batch_seed(order, wanted))
+            seed = batch_seed(order, wanted)
+            if isinstance(batch, Less):
+                return Less(maker.arrived(batch.batch, seed), batch.failures)
+            return maker.arrived(batch, seed)
 
         return OnDevice(iteration, self.device, arrived)
 
