@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import random
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -249,24 +248,8 @@ class BatchOptions:
         return seeded(seed) if self.deterministic else contextlib.nullcontext()
 
 
-class Memory:
-    """The memory of a batch: a tensor per view, allocated when the first piece has read its first samples.
-
-    Args:
-        take: Allocates the tensors.
-    """
-
-    def __init__(self, take: Callable[[], list[torch.Tensor]]) -> None:
-        self._take, self._lock = take, threading.Lock()
-        self._tensors: list[torch.Tensor] | None = None
-
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors, [count, 3, H, W]."""
-        with self._lock:
-            if self._tensors is None:
-                self._tensors = self._take()
-            return self._tensors
+Memory = list[torch.Tensor]
+"""The memory of a batch: a tensor for each view, [count, 3, H, W]."""
 
 
 class Less(NamedTuple):
@@ -304,7 +287,7 @@ class Maker(ABC):
 
     def memory(self, count: int) -> Memory:
         """Return the memory for a batch of this many samples."""
-        return Memory(list)
+        return []
 
     def make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Make a piece."""
@@ -339,8 +322,8 @@ class Maker(ABC):
             raise EmptyBatchError(
                 f"None of the {len(failures)} samples of a batch can be read or decoded. The first: {failures[0]}"
             )
-        rows = [torch.cat([tensor[part.rows] for part in kept]) for tensor in memory.tensors]
-        return Less(self._collated(Memory(lambda: rows), [part.made for part in kept]), failures)
+        rows = [torch.cat([tensor[part.rows] for part in kept]) for tensor in memory]
+        return Less(self._collated(rows, [part.made for part in kept]), failures)
 
     def batch(self, memory: Memory, parts: list[Any], seed: int) -> Any:
         """Do `collated` and `batch_transform`; a batch for another device is transformed there, by `arrived`."""

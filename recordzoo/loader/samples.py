@@ -184,7 +184,7 @@ class RowMaker(Maker):
 
     @override
     def memory(self, count: int) -> Memory:
-        return Memory(lambda: [each.take(count) for each in self._buffers])
+        return [each.take(count) for each in self._buffers]
 
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
@@ -201,7 +201,7 @@ class RowMaker(Maker):
                 opened.append(open_views(self.source, piece, number))
                 if self.runs_own:
                     targets.append(self._target(piece, number))
-            for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
+            for writer, tensor, images in zip(self._writers, memory, zip(*opened, strict=True), strict=True):
                 writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
         return targets if self.runs_own else self._whole_targets(piece)
 
@@ -211,7 +211,7 @@ class RowMaker(Maker):
             places = np.flatnonzero(piece.leaves == number)
             if len(places):
                 pixels, draws = leaf.store.stack(piece.inner[places]), piece.draws[places]
-                for plan, writer, images in zip(leaf.views.plans, writers, memory.tensors, strict=True):
+                for plan, writer, images in zip(leaf.views.plans, writers, memory, strict=True):
                     writer.fill(images, places + piece.start, pixels, draws[:, : plan.num_draws])
                     draws = draws[:, plan.num_draws :]
 
@@ -227,7 +227,7 @@ class RowMaker(Maker):
     def _collated(self, memory: Memory, parts: list[Any]) -> Any:
         """Return [images, targets]; with several views, images is a list of tensors."""
         targets = [self._targets(part) if isinstance(part, BatchPiece) else part for part in parts]
-        return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(targets)]
+        return [memory if self._views.is_list else memory[0], collated_targets(targets)]
 
     def _targets(self, piece: BatchPiece) -> list[Any]:
         """Return the targets of a piece, after their transforms."""
