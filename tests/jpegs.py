@@ -72,7 +72,7 @@ def check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool) 
         _check_crops(dataset, files, rights, large, seed)
         _check_refused(dataset, files, rights, large, bad)
         counts = Counter({"refused": len(bad), "images": len(good)})
-        marks = Source(dataset).leaves[0].store._marks
+        marks = Source(dataset).leaves[0]._marks
         for number in good:
             right = rights[number]
             assert isinstance(right, np.ndarray)

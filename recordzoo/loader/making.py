@@ -21,7 +21,8 @@ from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, size_after
 from recordzoo.loader.render import Precision, render
-from recordzoo.loader.source import ImageLeaf, Leaf, Source
+from recordzoo.loader.source import Source
+from recordzoo.loader.stores import Leaf
 
 _DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
@@ -172,7 +173,6 @@ def opened_at_once(source: Source) -> int:
 def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
     """Open the image of a sample for each of its views. Several views share one decoding, done here."""
     leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
-    assert isinstance(leaf, ImageLeaf)
     draws = piece.draws[number].tolist()
     with leaf.naming(index):
         frame = leaf.frame(index)
@@ -195,7 +195,7 @@ def check_sizes(source: Source, made: list[tuple[BatchPiece, list[Any]]], cause:
         for image, leaf, index in zip(images, piece.leaves, piece.inner, strict=True):
             views = image if isinstance(image, list) else [image]
             size = ", ".join(" x ".join(map(str, view.shape)) for view in views if isinstance(view, torch.Tensor))
-            name = source.leaves[leaf].store.name(int(index))
+            name = source.leaves[leaf].name(int(index))
             if first and size != first:
                 raise ArgumentError(
                     f"The images of a batch differ in shape: {name_of_first} is {first}; {name} is {size}. End their "

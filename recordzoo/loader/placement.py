@@ -87,7 +87,7 @@ def code_of_samples(source: Source) -> list[Code]:
         return [Code(source.kind, is_safe=False)]
     found = []
     for leaf in source.leaves:
-        if isinstance(leaf.store, Own):
+        if isinstance(leaf, Own):
             found.append(Code(type(leaf.dataset).__name__, is_safe=False))
         if isinstance(leaf, JointLeaf):
             # Some transforms of boxes call a function of the user's, though they are known.
@@ -199,7 +199,7 @@ def missing(source: Source) -> str:
     why = why_not_compiled() if source.leaves else ""
     if why and why not in (DISABLED, OFF):
         cures[why] = how_to_install("numba")
-    if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:
+    if any(not leaf.is_raw for leaf in source.leaves) and library() is None:
         cures["libjpeg-turbo 3 is not installed"] = how_to_install_library()
     return f"{' and '.join(cures)}. Install: {together(list(cures.values()))}" if cures else ""
 

@@ -34,7 +34,7 @@ from recordzoo.loader.making import (
 from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform
 from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase, to_picture
-from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
+from recordzoo.loader.source import NOT_RGB, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
 
 # Any, in all of this module: targets and samples are what the dataset has, a batch is what the collate function makes.
@@ -159,7 +159,7 @@ class RowMaker(Maker):
 
     def __init__(self, options: BatchOptions, source: Source, *, runs_own: bool) -> None:
         super().__init__(options, source, runs_own=runs_own)
-        self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
+        self._leaves = source.leaves
         self._views = source.leaves[0].views
         self._channels = 1 if self._leaves[0].is_gray else 3
         self._buffers: list[Buffers] = []  # of each view
@@ -178,9 +178,9 @@ class RowMaker(Maker):
         self._moved: list[list[MovedWriter]] = []
         if all(leaf.only_moves for leaf in self._leaves):
             for leaf in self._leaves:
-                assert leaf.store.shape is not None
+                assert leaf.shape is not None
                 plans = zip(leaf.views.plans, self._pointwise, strict=True)
-                self._moved.append([MovedWriter(plan, leaf.store.shape, pointwise) for plan, pointwise in plans])
+                self._moved.append([MovedWriter(plan, leaf.shape, pointwise) for plan, pointwise in plans])
 
     @override
     def memory(self, count: int) -> Memory:
@@ -210,7 +210,7 @@ class RowMaker(Maker):
         for number, (leaf, writers) in enumerate(zip(self._leaves, self._moved, strict=True)):
             places = np.flatnonzero(piece.leaves == number)
             if len(places):
-                pixels, draws = leaf.store.stack(piece.inner[places]), piece.draws[places]
+                pixels, draws = leaf.stack(piece.inner[places]), piece.draws[places]
                 for plan, writer, images in zip(leaf.views.plans, writers, memory, strict=True):
                     writer.fill(images, places + piece.start, pixels, draws[:, : plan.num_draws])
                     draws = draws[:, plan.num_draws :]
@@ -345,7 +345,6 @@ class SampleMaker(Maker):
             images += self._images(piece, numbers, opened, rows)
             for number in numbers:
                 leaf = self.source.leaves[piece.leaves[number]]
-                assert isinstance(leaf, ImageLeaf)
                 target = leaf.target(int(piece.inner[number]))
                 targets.append(self._target(piece, number, target) if self.runs_own else target)
         whole = [each.whole for each in rows]
@@ -546,7 +545,7 @@ def known_frame(plan: Plan, sample: Any) -> Frame | None:
 def maker_of(options: BatchOptions) -> Maker:
     """Return the maker of the batches of a dataset."""
     source = Source(options.dataset)
-    if any(isinstance(leaf, ImageLeaf) and leaf.is_gray for leaf in source.leaves) and not _are_rows(options, source):
+    if any(leaf.is_gray for leaf in source.leaves) and not _are_rows(options, source):
         source.leaves, source.problem = [], f"{NOT_RGB}, and do not go into one tensor"
     runs_own = not all(each.is_safe for each in code_of_samples(source))
     if _are_rows(options, source):
@@ -557,8 +556,8 @@ def maker_of(options: BatchOptions) -> Maker:
 
 def _are_rows(options: BatchOptions, source: Source) -> bool:
     """Whether images can be made directly into the batch: all fused, one size and dtype, collated by torch."""
-    leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
-    if not leaves or len(leaves) < len(source.leaves):
+    leaves = source.leaves
+    if not leaves or any(isinstance(leaf, JointLeaf) for leaf in leaves):
         return False
     views = [leaf.views for leaf in leaves]
     if len({leaf.is_gray for leaf in leaves}) > 1:

@@ -7,9 +7,7 @@ it to boxes and masks.
 
 import copy
 import functools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +28,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.images.decode import Deferred, Frame, deferring, frame_of_picture
 from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.geometry import IoUCropStep
-from recordzoo.loader.parts import Mix, NewNumbers, by_part
+from recordzoo.loader.parts import Mix, by_part
 from recordzoo.loader.plan import (
     ITEMS,
     Action,
@@ -45,17 +43,8 @@ from recordzoo.loader.plan import (
     size_after,
     watch,
 )
-from recordzoo.loader.render import only_moves
-from recordzoo.loader.stores import (
-    Own,
-    Records,
-    SampleStore,
-    has_image_bytes,
-    makes_samples,
-    read_kept_array,
-    read_plain,
-)
-from recordzoo.loader.table import customized, flattened, read_one, read_plan, read_views, why_unknown
+from recordzoo.loader.stores import Leaf, Own, Records, has_image_bytes, makes_samples, read_kept_array, read_plain
+from recordzoo.loader.table import customized, flattened, read_one, read_plan, why_unknown
 
 try:
     from torchvision.tv_tensors._dataset_wrapper import VisionDatasetTVTensorWrapper as _Wrapper
@@ -184,91 +173,7 @@ def frame_of(image: Any) -> Frame | None:
     return frame_of_picture(image) if is_rgb else None
 
 
-class Leaf(ABC):
-    """A dataset whose images a loader decodes."""
-
-    target_transform: Callable[[Any], Any] | None = None
-
-    def __init__(self, dataset: Any, store: SampleStore, views: Views) -> None:
-        self.dataset, self.store, self.views = dataset, store, views
-
-    @abstractmethod
-    def check(self, index: int) -> None:
-        """Read and decode the image of a sample; raise if that fails."""
-
-    @property
-    def written(self) -> list[Any]:
-        """The transforms as written; compared by identity to see whether one was replaced."""
-        return [
-            *(getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")),
-            *(vars(self.dataset).get(name) for name in ("data", "targets", "labels")),
-        ]
-
-    # Any: a target.
-    def transformed(self, index: int, target: Any) -> Any:
-        """Return a target after the `target_transform`, if there is one."""
-        if self.target_transform is None:
-            return target
-        with self.noting(index):
-            return self.target_transform(target)
-
-    @contextmanager
-    def naming(self, index: int) -> Iterator[None]:
-        """Name the sample in errors of reading and decoding it."""
-        try:
-            yield
-        except Exception as err:
-            self.store.name_in(err, index)
-            raise
-
-    @contextmanager
-    def noting(self, index: int) -> Iterator[None]:
-        """Add the sample's name to errors of the user's own functions."""
-        try:
-            yield
-        except Exception as err:
-            err.add_note(f"while transforming {self.store.name(index)}")
-            raise
-
-
-class ImageLeaf(Leaf):
-    """A dataset whose images and targets the loader reads from their store."""
-
-    def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
-        size = None if store.shape is None else (store.shape.height, store.shape.width)
-        super().__init__(dataset, store, read_views(transform, size))
-        self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
-        self.target_transform = None if self._new_numbers else target_transform
-        self.frame = store.frame
-
-    @property
-    def is_gray(self) -> bool:
-        """Whether images have one channel."""
-        return self.store.shape is not None and self.store.shape.channels == 1
-
-    @property
-    def only_moves(self) -> bool:
-        """Whether the images are small, and are only cropped and flipped."""
-        shape = self.store.shape
-        return shape is not None and all(only_moves(plan, shape) for plan in self.views.plans)
-
-    @override
-    def check(self, index: int) -> None:
-        with self.naming(index):
-            self.frame(index).pixels()
-
-    def target(self, index: int) -> Any:
-        """Return the target of a sample, before its transform."""
-        found = self.store.target(index)
-        return self._new_numbers(found) if self._new_numbers else found
-
-    def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples, before their transform: like `SampleStore.targets`."""
-        found = self.store.targets(indices)
-        return self._new_numbers.of(found) if self._new_numbers else found
-
-
-class JointLeaf(Leaf):
+class JointLeaf(Records):
     """A dataset with joint transforms of image and target. The dataset makes its samples, but the loader decodes them.
 
     Args:
@@ -276,8 +181,8 @@ class JointLeaf(Leaf):
     """
 
     def __init__(self, dataset: Any, selection: Selection, plan: JointPlan) -> None:
-        super().__init__(dataset, Records(selection), Views((plan.image,)))
-        self.plan, self.target_transform = plan, plan.target_transform
+        super().__init__(dataset, selection, None)
+        self.plan, self.views, self.target_transform = plan, Views((plan.image,)), plan.target_transform
         self._plain = copy.copy(dataset)
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
 
@@ -318,7 +223,7 @@ class Source:
     @property
     def is_small(self) -> bool:
         """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
-        are_plain = all(isinstance(leaf, ImageLeaf) and leaf.store.is_small for leaf in self.leaves)
+        are_plain = all(not isinstance(leaf, JointLeaf) and leaf.is_small for leaf in self.leaves)
         has_rest = any(plan.rest for leaf in self.leaves for plan in leaf.views.plans)
         return bool(self.leaves) and are_plain and not has_rest
 
@@ -368,26 +273,18 @@ def leaf_of(dataset: Any) -> Leaf | str:
         problem = found.problem if is_plain else makes_samples(dataset)
         if problem or found.selection is None:
             return joint_leaf(dataset, inner, found) or problem
-        return image_leaf(dataset, Records(found.selection, is_gray=found.is_gray))
-    if (meant := has_image_bytes(dataset)) == "":
-        return image_leaf(dataset, Own(dataset))
-    if (array := read_kept_array(dataset)) is not None:
-        return image_leaf(dataset, array)
-    plain = meant if meant is not None else read_plain(dataset)
-    return plain if isinstance(plain, str) else ImageLeaf(dataset, *plain)
+        leaf: Leaf | str = Records(dataset, found.selection, dataset, is_gray=found.is_gray)
+    elif (meant := has_image_bytes(dataset)) == "":
+        leaf = Own(dataset)
+    else:
+        leaf = read_kept_array(dataset) or meant or read_plain(dataset)
+    return NOT_RGB if isinstance(leaf, Leaf) and leaf.is_gray and not leaf.only_moves else leaf
 
 
 def _has_items_of_users(kind: type) -> bool:
     """Whether a function of the user's makes the samples of a class of this package or a subclass."""
     found = [getattr(getattr(kind, name), "__globals__", {}).get("__name__", "") for name in ITEMS]
     return any(each.partition(".")[0] not in ("recordzoo", "torchvision") for each in found)
-
-
-def image_leaf(dataset: Any, store: SampleStore) -> ImageLeaf | str:
-    """Return the leaf of a dataset and its store; images of one channel must be those of a `MovedWriter`."""
-    transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
-    leaf = ImageLeaf(dataset, store, *transforms)
-    return NOT_RGB if leaf.is_gray and not leaf.only_moves else leaf
 
 
 def joint_leaf(dataset: Any, inner: ZooDataset, found: BatchSource) -> JointLeaf | None:

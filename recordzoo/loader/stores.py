@@ -1,4 +1,4 @@
-"""Where the images and targets of a dataset are: in record sets, files, one array, a user's `HasImageBytes`."""
+"""The leaves of a dataset: images and targets in record sets, files, one array, a user's `HasImageBytes`."""
 
 import io
 import math
@@ -6,7 +6,8 @@ import os
 import stat
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,8 +34,10 @@ from recordzoo.images.decode import (
     turned,
 )
 from recordzoo.loader.epochs import Indices
+from recordzoo.loader.parts import NewNumbers
 from recordzoo.loader.plan import ITEMS, watch
-from recordzoo.loader.render import Pixels, StoredShape
+from recordzoo.loader.render import Pixels, StoredShape, only_moves
+from recordzoo.loader.table import read_views
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
@@ -74,10 +77,16 @@ _WITH_TRANSFORMS = (datasets.Places365, datasets.OxfordIIITPet)
 """Those of both that call ``self.transforms``, and not ``self.transform`` and ``self.target_transform``."""
 
 
-class SampleStore(ABC):
-    """The images and targets of a dataset, before all transforms.
+class Leaf(ABC):
+    """A dataset whose images a loader decodes: its images and targets, before all transforms, and the transforms.
+
+    Args:
+        dataset: The dataset.
+        transforms: What has its `transform` and `target_transform`, if it has them.
 
     Attributes:
+        views: The plans of its transform.
+        target_transform: As the dataset's; None if the loader renumbers its classes.
         is_raw: Whether images are stored as pixels.
         is_small: Whether images are so small that Python's work under the GIL takes most of the time.
         shape: The shape of all images, if their pixels are stored; then `stack` returns them.
@@ -86,18 +95,26 @@ class SampleStore(ABC):
     is_raw = False
     is_small = False
     shape: StoredShape | None = None
+    target_transform: Callable[[Any], Any] | None
+
+    def __init__(self, dataset: Any, transforms: Any) -> None:
+        size = None if self.shape is None else (self.shape.height, self.shape.width)
+        self.dataset, self.views = dataset, read_views(getattr(transforms, "transform", None), size)
+        found = getattr(transforms, "target_transform", None)
+        self._new_numbers = found if isinstance(found, NewNumbers) else None
+        self.target_transform = None if self._new_numbers else found
 
     @abstractmethod
     def frame(self, index: int) -> Frame:
         """Open an image."""
 
     @abstractmethod
-    def target(self, index: int) -> Any:
+    def stored_target(self, index: int) -> Any:
         """Return a target, as the dataset returns it."""
 
-    def targets(self, indices: Indices) -> Any:
+    def stored_targets(self, indices: Indices) -> Any:
         """Return targets: an array [n, ...] for stored numbers, otherwise a list; a tuple for several targets."""
-        return list(map(self.target, indices.tolist()))
+        return list(map(self.stored_target, indices.tolist()))
 
     def stack(self, indices: Indices) -> Pixels:
         """Return the stored pixels of images."""
@@ -107,12 +124,70 @@ class SampleStore(ABC):
     def name(self, index: int) -> str:
         """Return a sample's name for messages."""
 
-    def name_in(self, err: Exception, index: int) -> None:
-        """Add the sample's name to an error of opening or decoding; the caller raises it again. The type stays.
+    @property
+    def is_gray(self) -> bool:
+        """Whether images have one channel."""
+        return self.shape is not None and self.shape.channels == 1
+
+    @property
+    def only_moves(self) -> bool:
+        """Whether the images are small, and are only cropped and flipped."""
+        shape = self.shape
+        return shape is not None and all(only_moves(plan, shape) for plan in self.views.plans)
+
+    @property
+    def written(self) -> list[Any]:
+        """The transforms as written; compared by identity to see whether one was replaced."""
+        return [
+            *(getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")),
+            *(vars(self.dataset).get(name) for name in ("data", "targets", "labels")),
+        ]
+
+    def check(self, index: int) -> None:
+        """Read and decode the image of a sample; raise if that fails."""
+        with self.naming(index):
+            self.frame(index).pixels()
+
+    def target(self, index: int) -> Any:
+        """Return the target of a sample, before its transform."""
+        found = self.stored_target(index)
+        return self._new_numbers(found) if self._new_numbers else found
+
+    def targets(self, indices: Indices) -> Any:
+        """Return the targets of samples, before their transform: like `stored_targets`."""
+        found = self.stored_targets(indices)
+        return self._new_numbers.of(found) if self._new_numbers else found
+
+    def transformed(self, index: int, target: Any) -> Any:
+        """Return a target after the `target_transform`, if there is one."""
+        if self.target_transform is None:
+            return target
+        with self.noting(index):
+            return self.target_transform(target)
+
+    @contextmanager
+    def naming(self, index: int) -> Iterator[None]:
+        """Name the sample in errors of reading and decoding it; their types stay.
 
         Raises:
             ImageError: Replaces the error, if a record's image cannot be decoded.
         """
+        try:
+            yield
+        except Exception as err:
+            self._name_in(err, index)
+            raise
+
+    @contextmanager
+    def noting(self, index: int) -> Iterator[None]:
+        """Add the sample's name to errors of the user's own functions."""
+        try:
+            yield
+        except Exception as err:
+            err.add_note(f"while transforming {self.name(index)}")
+            raise
+
+    def _name_in(self, err: Exception, index: int) -> None:
         name = self.name(index)
         if isinstance(err, UnidentifiedImageError) and not isinstance(err, RecordError):
             err.args = (f"cannot identify image file {name}",)  # Pillow's message names an object in memory
@@ -122,7 +197,7 @@ class SampleStore(ABC):
             err.add_note(f"while reading {name}")
 
 
-class Records(SampleStore):
+class Records(Leaf):
     """Images of a record set.
 
     Args:
@@ -130,13 +205,14 @@ class Records(SampleStore):
         is_gray: As of `BatchSource`.
     """
 
-    def __init__(self, selection: Selection, *, is_gray: bool = False) -> None:
+    def __init__(self, dataset: Any, selection: Selection, transforms: Any, *, is_gray: bool = False) -> None:
         self.reader, self._selection = selection.reader, selection
         self._marks = self.reader.marks("image")
         spec = self.reader.manifest.blobs["image"]
         self.is_raw = spec.encoding == "raw"
         shape = shape_of(spec.shape) if self.is_raw and spec.shape is not None else None
         self.shape = None if shape is not None and (shape.channels == 1) != is_gray else shape
+        super().__init__(dataset, transforms)
 
     @property
     @override
@@ -158,11 +234,11 @@ class Records(SampleStore):
         return ArrayFrame(np.asarray(turned(Image.fromarray(frame.pixels()), orientation)), frame.info)
 
     @override
-    def target(self, index: int) -> Any:
+    def stored_target(self, index: int) -> Any:
         return self._selection.target(index)
 
     @override
-    def targets(self, indices: Indices) -> Any:
+    def stored_targets(self, indices: Indices) -> Any:
         return self._selection.batch_targets(indices)
 
     @override
@@ -179,7 +255,7 @@ class Records(SampleStore):
         return f"{self._short(index)} in {self.reader.path}"
 
     @override
-    def name_in(self, err: Exception, index: int) -> None:
+    def _name_in(self, err: Exception, index: int) -> None:
         if not isinstance(err, RecordError):  # a RecordError names the record
             name_in(err, self.reader.path, self._short(index))
 
@@ -187,7 +263,7 @@ class Records(SampleStore):
         return f"sample {index} ({RecordName(self.reader, self._selection.position(index))})"
 
 
-class Arrays(SampleStore):
+class Arrays(Leaf):
     """Images that a class of torchvision's holds in one array, as they were when the epoch began.
 
     Args:
@@ -204,6 +280,7 @@ class Arrays(SampleStore):
         self._pixels, self._labels, self._makes_ints = pixels, labels, makes_ints
         self._is_first, self._kind = is_first, type(dataset).__name__
         self.shape = shape_of((*pixels.shape[2:], pixels.shape[1]) if is_first else pixels.shape[1:])
+        super().__init__(dataset, dataset)
 
     @override
     def frame(self, index: int) -> Frame:
@@ -213,7 +290,7 @@ class Arrays(SampleStore):
         return ArrayFrame(np.ascontiguousarray(image.transpose(1, 2, 0)) if self._is_first else image)
 
     @override
-    def target(self, index: int) -> Any:
+    def stored_target(self, index: int) -> Any:
         return int(self._labels[index]) if self._makes_ints else self._labels[index]
 
     @override
@@ -272,15 +349,15 @@ def shape_of(shape: Sequence[int]) -> StoredShape | None:
     return StoredShape(3 if len(shape) == 3 else 1, shape[0], shape[1])
 
 
-class Files(SampleStore):
+class Files(Leaf):
     """Images in files of their own.
 
     Args:
-        dataset: The dataset.
         look: Returns a sample's path and target.
     """
 
-    def __init__(self, dataset: Any, look: Callable[[int], tuple[Any, Any]]) -> None:
+    def __init__(self, dataset: Any, look: Callable[[int], tuple[Any, Any]], transforms: Any) -> None:
+        super().__init__(dataset, transforms)
         self._look, self._known = look, _known_of(dataset)
 
     @override
@@ -300,7 +377,7 @@ class Files(SampleStore):
         return open_encoded(data, is_plain=bool(known & 1))
 
     @override
-    def target(self, index: int) -> Any:
+    def stored_target(self, index: int) -> Any:
         return self._look(index)[1]
 
     @override
@@ -313,8 +390,8 @@ def makes_samples(dataset: object) -> str:
     return f"{type(dataset).__name__} makes its samples itself"
 
 
-def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
-    """Return a dataset's files, transform and target_transform; or the reason why a loader cannot read the files."""
+def read_plain(dataset: Any) -> Files | str:
+    """Return a dataset of files; or the reason why a loader cannot read them."""
     kind: Any = type(dataset)
     known: Any = next((base for base in kind.__mro__ if base in _WITH_LOADER or base in _OPENING), None)
     if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
@@ -325,7 +402,7 @@ def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
         if type(transforms) is not StandardTransform:
             return "its transforms take image and target together"
     look = _look(dataset, known)
-    return look if isinstance(look, str) else (Files(dataset, look), transforms.transform, transforms.target_transform)
+    return look if isinstance(look, str) else Files(dataset, look, transforms)
 
 
 def _look(dataset: Any, known: type) -> Callable[[int], tuple[Any, Any]] | str:
@@ -409,23 +486,23 @@ def has_image_bytes(dataset: Any) -> str | None:
     return f"{kind.__name__} has a __getitem__ of its own, and is no subclass of HasImageBytes"
 
 
-class Own(SampleStore):
+class Own(Leaf):
     """Images that a dataset returns as bytes."""
 
     def __init__(self, dataset: HasImageBytes) -> None:
-        self._dataset = dataset
+        super().__init__(dataset, dataset)
 
     @override
     def frame(self, index: int) -> Frame:
-        data = self._dataset.image_bytes(index)
+        data = self.dataset.image_bytes(index)
         if not isinstance(data, bytes):
             raise TypeError(f"image_bytes({index}) returned no bytes, but {type(data).__name__}")
         return open_encoded(data)
 
     @override
-    def target(self, index: int) -> Any:
-        return self._dataset.target(index)
+    def stored_target(self, index: int) -> Any:
+        return self.dataset.target(index)
 
     @override
     def name(self, index: int) -> str:
-        return f"sample {index} of {type(self._dataset).__name__}"
+        return f"sample {index} of {type(self.dataset).__name__}"
