@@ -1,7 +1,6 @@
 """torchvision's MNIST and CIFAR from records, with their relatives, and the test sets for CIFAR's models."""
 
 import os
-from collections.abc import Collection
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -25,14 +24,7 @@ QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]
 
 
 class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `MNIST`, read from records.
-
-    ``data``, uint8 [n, 28, 28], and ``targets``, int64 [n], are tensors. They are read into memory on first
-    access; from then on, changes to them show in the samples.
-
-    Args:
-        train: The 60,000 training images or the 10,000 test images.
-    """
+    """torchvision's `MNIST`, read from records."""
 
     _ENTRY = "mnist"
     _INT_LABELS = True
@@ -53,7 +45,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 
     @derived
     def data(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
-        """All images, uint8 [n, 28, 28]."""
+        """All images, a tensor uint8 [n, 28, 28]; made on first access; from then on, changes show in the samples."""
         return torch.from_numpy(self._all_pixels())
 
     @derived
@@ -63,14 +55,14 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 
 
 class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `FashionMNIST`, read from records. See `MNISTRecord`."""
+    """torchvision's `FashionMNIST`, read from records."""
 
     _ENTRY = "fashion_mnist"
     classes: list[str] = FashionMNIST.classes
 
 
 class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `KMNIST`, read from records. See `MNISTRecord`."""
+    """torchvision's `KMNIST`, read from records."""
 
     _ENTRY = "kmnist"
     classes: list[str] = KMNIST.classes
@@ -98,9 +90,6 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
         self.training_file, self.test_file = self._training_file(split), self._test_file(split)
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
-
-    def _required_files(self) -> Collection[str]:
-        return [f"emnist-{self.split}-{self._chosen_split()}-images-idx3-ubyte"]
 
 
 class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is untyped
@@ -145,10 +134,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
 
 
 class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `CIFAR10`, read from records.
-
-    ``data``, uint8 [n, 32, 32, 3], is read into memory on first access; from then on, changes show in the samples.
-    """
+    """torchvision's `CIFAR10`, read from records."""
 
     _ENTRY = "cifar10"
 
@@ -157,7 +143,7 @@ class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision
 
 
 class CIFAR100Record(CIFAR10Record, CIFAR100):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `CIFAR100`, read from records; labels are the fine ones. See `CIFAR10Record`."""
+    """torchvision's `CIFAR100`, read from records; labels are the fine ones."""
 
     _ENTRY = "cifar100"
 
