@@ -15,7 +15,17 @@ from typing_extensions import override
 from recordzoo.base.text import quote, text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_labels, integer, name_key, names_by_label
+from recordzoo.recipes.declared import (
+    Files,
+    ListedRecipe,
+    Lists,
+    Row,
+    class_labels,
+    integer,
+    labelled_table,
+    name_key,
+    names_by_label,
+)
 from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Table
 from recordzoo.records.manifest import FieldKind, FieldSpec
 
@@ -47,16 +57,10 @@ class DeepWeeds(ListedRecipe):
         for row in _csv_rows(lists, "labels.csv"):
             label = integer(row["Label"], "deep_weeds: labels.csv", len(label_of) + 2)
             label_of[row["Filename"]], species_of[label] = label, row["Species"]
-        names = sorted(label_of, key=name_key)
         folds = {
             split: [row["Filename"] for row in _csv_rows(lists, name)] for name, split in _FOLD.items() if name in lists
         }
-        return Table(
-            names=names,
-            arrays={"target": np.array([label_of[name] for name in names], np.int64)},
-            splits={"all": list(label_of), **folds},
-            classes=names_by_label(species_of),
-        )
+        return labelled_table(label_of, {"all": list(label_of), **folds}, names_by_label(species_of))
 
 
 def _csv_rows(lists: Lists, name: str) -> Iterator[dict[str, str]]:
@@ -87,14 +91,8 @@ class DomainNet(ListedRecipe):
             rows = [(row[0].removeprefix(f"{self.part}/"), row.integer(1)) for row in lists.rows(name, columns=2)]
             splits[split] = [image for image, _ in rows]
             label_of.update(rows)
-        names = sorted(label_of, key=name_key)
         class_of = {label: name.partition("/")[0] for name, label in label_of.items()}
-        return Table(
-            names=names,
-            arrays={"target": np.array([label_of[name] for name in names], np.int64)},
-            splits=splits,
-            classes=names_by_label(class_of),
-        )
+        return labelled_table(label_of, splits, names_by_label(class_of))
 
 
 TOP = "objectnet-1.0/"
@@ -289,13 +287,7 @@ class StanfordDogs(ListedRecipe):
             splits[split] = [str(name) for name in np.atleast_1d(listed["file_list"])]
             label_of.update(zip(splits[split], (np.atleast_1d(listed["labels"]).astype(int) - 1).tolist(), strict=True))
         folder_of = {label: name.partition("/")[0] for name, label in label_of.items()}
-        names = sorted({*keys["image"], *label_of}, key=name_key)
-        return Table(
-            names=names,
-            arrays={"target": np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)},
-            splits=splits,
-            classes=names_by_label(folder_of),
-        )
+        return labelled_table(label_of, splits, names_by_label(folder_of), keys["image"])
 
 
 _TINY = "tiny-imagenet-200/"

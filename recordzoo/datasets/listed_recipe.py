@@ -27,6 +27,7 @@ from recordzoo.recipes.declared import (
     files_under,
     integer,
     is_apple_double,
+    labelled_table,
     name_key,
 )
 from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Stored, Table, present
@@ -242,13 +243,8 @@ class GTSRBTest(ListedRecipe):
                 labels[row["Filename"]] = integer(row["ClassId"], where, reader.line_num)
         except (KeyError, TypeError) as err:
             raise SourceError(f"{where} is no list of files and their classes ({err!r}).") from err
-        names = sorted(labels, key=name_key)
-        return Table(
-            names=names,
-            arrays={"target": np.array([labels[name] for name in names], np.int64)},
-            splits={"test": listed},
-            classes=[f"{label:05d}" for label in range(self.entry.num_classes or 0)],  # as the folders for training
-        )
+        classes = [f"{label:05d}" for label in range(self.entry.num_classes or 0)]  # as the folders for training
+        return labelled_table(labels, {"test": listed}, classes)
 
 
 _PLACES_CATEGORIES = "categories_places365.txt"
@@ -343,13 +339,8 @@ class StanfordCars(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         rows = np.atleast_1d(lists.mat(CARS_ANNOTATIONS[self.part])["annotations"])
         label_of = {str(row["fname"]): int(row["class"]) - 1 for row in rows}  # classes are counted from 1
-        names = sorted(label_of)
-        return Table(
-            names=names,
-            arrays={"target": np.array([label_of[name] for name in names], np.int64)},
-            splits={self.part: [str(row["fname"]) for row in rows]},
-            classes=np.atleast_1d(lists.mat(_CARS_META)["class_names"]).tolist(),
-        )
+        classes = np.atleast_1d(lists.mat(_CARS_META)["class_names"]).tolist()
+        return labelled_table(label_of, {self.part: [str(row["fname"]) for row in rows]}, classes)
 
 
 BACKGROUND = "BACKGROUND_Google"

@@ -28,7 +28,7 @@ from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, Recipe, Sidecar, Stored, Table, name_below, present
+from recordzoo.recipes.recipe import INCOMPLETE, NO_TARGET, Blob, Recipe, Sidecar, Stored, Table, name_below, present
 from recordzoo.records.manifest import BlobSpec
 
 logger = logging.getLogger("recordzoo")
@@ -42,16 +42,9 @@ def dataset_recipe(
     raw_files: tuple[RemoteFile, ...] | None = None,
     member_md5s: Mapping[str, str] = MappingProxyType({}),
 ) -> "DeclaredRecipe":
-    """Return the recipe of a part of a dataset in the catalogue.
+    """Return the recipe of a part of a dataset in the catalogue; arguments and errors are those of `DeclaredRecipe`.
 
-    Args:
-        dataset: The dataset's name.
-        part: One of its parts.
-        raw_files: Raw files to use instead of the catalogue's. Those of other parts are ignored.
-        member_md5s: The MD5 of each file within the raw data that has a known one.
-
-    Raises:
-        ArgumentError: There is no such dataset or part, or `raw_files` lacks one of its files.
+    `member_md5s` has the MD5 of each file within the raw data that has a known one.
     """
     entry = catalogue.entry(dataset)
     found = entry.part(part)
@@ -75,7 +68,7 @@ class DeclaredRecipe(Recipe):
         raw_files: Raw files to use instead of the catalogue's. Those of other parts are ignored.
 
     Raises:
-        ArgumentError: There is no such part, or `raw_files` lacks one of its files.
+        ArgumentError: There is no such dataset or part, or `raw_files` lacks one of its files.
     """
 
     member_md5s: Mapping[str, str] = MappingProxyType({})
@@ -262,6 +255,15 @@ def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     label_of = {name: label for label, name in enumerate(classes)}
     labels = (label_of[name.partition("/")[0]] for name in names)
     return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
+
+
+def labelled_table(
+    label_of: Mapping[str, int], splits: Mapping[str, Sequence[str]], classes: Sequence[str], others: Iterable[str] = ()
+) -> Table:
+    """Return the table of images with labels, and of others that have none, in ImageFolder's order."""
+    names = sorted({*label_of, *others}, key=name_key)
+    target = np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)
+    return Table(names, arrays={"target": target}, splits=splits, classes=classes)
 
 
 def names_by_label(name_of: Mapping[int, str]) -> list[str]:
