@@ -246,30 +246,33 @@ class ValueSelection(Selection):
         return sample_form(self.reader)
 
     def target(self, index: int) -> Any:
-        """Return the target of a (non-negative) index, as the dataset returned it or as JSON stores it."""
-        position, form = self.position(index), self._form
-        if not form.parts:
-            return stored_value(self.reader, form, "target", position)
-        values = [stored_value(self.reader, form, name, position) for name in form.part_fields]
-        return None if all(value is None for value in values) else form.joined(values)
+        """Return the target of a (non-negative) index."""
+        return self.targets(np.array([index], np.int64))[0]
 
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
-        wanted = range(len(self)) if indices is None else indices.tolist()
-        found = np.empty(len(wanted), object)
-        for number, index in enumerate(wanted):
-            found[number] = self.target(index)
+        columns = self._columns(self.all_positions() if indices is None else self.positions(indices))
+        found = np.empty(len(columns[0]), object)
+        for number in range(len(found)):
+            found[number] = self._joined([_item(column, number) for column in columns])
         return found
 
     @override
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        positions, form = self.positions(indices), self._form
-        if not form.parts:
-            return _column(self.reader, form, "target", positions)
-        return form.joined([_column(self.reader, form, name, positions) for name in form.part_fields])
+        return self._joined(self._columns(self.positions(indices)))
+
+    def _columns(self, positions: NDArray[np.int64]) -> list[NDArray[Any] | list[Any]]:
+        """Return the values of each field of the targets at some positions, as JSON stores them."""
+        return [_column(self.reader, self._form, name, positions) for name in self._form.part_fields or ("target",)]
+
+    def _joined(self, values: Sequence[Any]) -> Any:
+        """Join a sample's values to its target, or columns to a batch; None if no value is there."""
+        if all(value is None for value in values):
+            return None
+        return self._form.joined(values) if self._form.parts else values[0]
 
 
-class FieldSelection(Selection):
+class FieldSelection(ValueSelection):
     """A selection whose targets are one field, or a tuple of several, typed by the field's kind.
 
     A class or whole number is an int; a float is numpy.float32, or float64 if a number of the field needs it; several
@@ -279,21 +282,11 @@ class FieldSelection(Selection):
         column: The field; or the fields, as a tuple.
     """
 
-    has_labels = False
-
     column: Any  # a name, or a tuple of names; the base class has one name
 
-    @functools.cached_property
-    def _is_one(self) -> bool:
-        return isinstance(self.column, str)
-
-    @functools.cached_property
+    @property
     def _fields(self) -> tuple[str, ...]:
-        return (self.column,) if self._is_one else self.column
-
-    @functools.cached_property
-    def _form(self) -> "SampleForm":
-        return sample_form(self.reader)
+        return (self.column,) if isinstance(self.column, str) else self.column
 
     @functools.cached_property
     def _doubles(self) -> frozenset[str]:
@@ -311,25 +304,13 @@ class FieldSelection(Selection):
         specs = map(self.reader.manifest.fields.__getitem__, self._fields)
         return next((spec.names or () for spec in specs if spec.kind is FieldKind.CLASS), ())
 
-    def target(self, index: int) -> Any:
-        """Return the target of a (non-negative) index."""
-        return self.targets(np.array([index], np.int64))[0]
-
-    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
-        wanted = np.arange(len(self)) if indices is None else indices
-        columns = [self._values(name, self.positions(wanted)) for name in self._fields]
-        found = np.empty(len(wanted), object)
-        for number in range(len(wanted)):
-            target = tuple(_item(column, number) for column in columns)
-            found[number] = target[0] if self._is_one else target
-        return found
+    @override
+    def _columns(self, positions: NDArray[np.int64]) -> list[NDArray[Any] | list[Any]]:
+        return [self._values(name, positions) for name in self._fields]
 
     @override
-    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        positions = self.positions(indices)
-        batch = tuple(self._values(name, positions) for name in self._fields)
-        return batch[0] if self._is_one else batch
+    def _joined(self, values: Sequence[Any]) -> Any:
+        return values[0] if isinstance(self.column, str) else tuple(values)
 
     def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
         manifest = self.reader.manifest
