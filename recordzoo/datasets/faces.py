@@ -18,8 +18,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import Files, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, SplitDataset
-from recordzoo.families.pixels import with_form
-from recordzoo.families.selection import MutableSelection, Selection, join_name, list_paths, list_targets
+from recordzoo.families.selection import MutableSelection, Selection, join_name, list_paths, list_targets, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name

@@ -39,8 +39,7 @@ from torchvision.datasets.vision import VisionDataset
 
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.at_url import open_at_url, open_variant
-from recordzoo.families.pixels import warn_if_left_behind
-from recordzoo.families.selection import Selection, list_index
+from recordzoo.families.selection import Selection, list_index, warn_if_left_behind
 from recordzoo.images.decode import RecordName, image_problem
 from recordzoo.net.url import RemoteFile, Url, is_url
 from recordzoo.preparing.changes import find_changes, warn_of_changes

@@ -25,8 +25,15 @@ from recordzoo import catalogue
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
-from recordzoo.families.pixels import with_form
-from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
+from recordzoo.families.selection import (
+    Selection,
+    join_name,
+    list_samples,
+    list_targets,
+    raw_file,
+    raw_image,
+    with_form,
+)
 from recordzoo.images.decode import RecordName, decode_rgb, decoded_rgb, naming, open_picture, orientation_of, turned
 from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions

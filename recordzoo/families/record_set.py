@@ -17,8 +17,7 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.at_url import open_given
 from recordzoo.families.base import Pair, Root, Transform
 from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
-from recordzoo.families.pixels import as_mask, warn_if_left_behind
-from recordzoo.families.selection import Selection, stored_selection
+from recordzoo.families.selection import Selection, as_mask, stored_selection, warn_if_left_behind
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions

@@ -1,16 +1,26 @@
-"""Selections: the records of a set that a dataset shows, and their targets: labels, or what a user's data had."""
+"""Selections: the records of a set that a dataset shows, and their targets: labels, or what a user's data had.
+
+Targets in pixels of their image are made as transforms of v2 know them; where `transform` leaves them behind, a warning
+says so.
+"""
 
 import functools
 import io
 import operator
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
 from recordzoo.base.text import did_you_mean
@@ -470,3 +480,58 @@ def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:
         return buffer.getvalue(), ".png"
     np.save(buffer, value, allow_pickle=False)
     return buffer.getvalue(), ".npy"
+
+
+_GEOMETRY = {name for name, kind in vars(v2).items() if getattr(kind, "__module__", "").endswith("._geometry")}
+"""The names of v2's transforms of geometry; those of torchvision's first transforms are called alike."""
+
+
+def warn_if_left_behind(dataset: Any, targets: Sequence[str]) -> None:
+    """Warn if the dataset's `transform` moves pixels under a target that nothing moves.
+
+    Args:
+        dataset: The dataset, whose transforms are set.
+        targets: What is in pixels: "target_type 'bbox'".
+    """
+    if not targets or dataset.transform is None or dataset.target_transform is not None:
+        return
+    moving = next((name for name in map(_name_of, _transforms_in(dataset.transform)) if name in _GEOMETRY), None)
+    if moving is None:
+        return
+    has_argument = "transforms" in signature(type(dataset).__init__).parameters
+    way = "pass transforms=" if has_argument else "use torchvision.datasets.wrap_dataset_for_transforms_v2"
+    warnings.warn(
+        f"{type(dataset).__name__}: {moving} in transform= moves the image, but not {targets[0]}, which is in "
+        f"its pixels. To move both, {way}.",
+        stacklevel=3,
+    )
+
+
+def _name_of(transform: Any) -> str:
+    return type(transform).__name__ if type(transform).__module__.startswith("torchvision.transforms") else ""
+
+
+def _transforms_in(transform: Any) -> Iterator[Any]:
+    """Iterate over a transform and those within it, as in Compose."""
+    yield transform
+    within = getattr(transform, "transforms", ())
+    for each in within if isinstance(within, list | tuple) else ():
+        yield from _transforms_in(each)
+
+
+def as_mask(mask: Any) -> tv_tensors.Mask:
+    """Make a mask [H, W] of an image or array with one channel."""
+    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
+    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
+
+
+def with_form(form: str, target: Any, image: Any) -> Any:
+    """Return a target in pixels of its image as transforms of v2 know it."""
+    if form == "mask":
+        return as_mask(target)
+    height, width = functional.get_size(image)
+    if form == "points":
+        return tv_tensors.KeyPoints(target, canvas_size=(height, width))
+    if form == "seen points":
+        return tv_tensors.KeyPoints(target[:, :2], canvas_size=(height, width)), target[:, 2]
+    return tv_tensors.BoundingBoxes(target, format=form, canvas_size=(height, width))
