@@ -16,9 +16,9 @@ from recordzoo.base.text import TrainTest, TrainValTest
 from recordzoo.datasets.arrays_recipe import MEDMNIST_SIZES, MEDMNIST_SPLITS, DSprites, SmallNORB, medmnist_part
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.folders import SplitDataset, check_types
-from recordzoo.families.selection import MutableSelection, Selection, list_index
+from recordzoo.families.selection import MutableSelection, Selection, derived, list_index
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.recipe import NO_TARGET

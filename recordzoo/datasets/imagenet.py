@@ -17,9 +17,9 @@ from recordzoo.datasets.cifar_mnist import check_severity
 from recordzoo.datasets.imagenet_forms import DEVKIT, META_BIN, all_wnids, read_meta
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError
-from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.folders import ClassFolderDataset, Loader
-from recordzoo.families.selection import Selection, ValueSelection
+from recordzoo.families.selection import Selection, ValueSelection, derived
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 

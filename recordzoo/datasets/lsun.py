@@ -13,8 +13,8 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, derived
-from recordzoo.families.selection import Selection
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
+from recordzoo.families.selection import Selection, derived
 from recordzoo.images.decode import RecordName, naming, open_picture
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions

@@ -12,7 +12,7 @@ Rules:
 * The signature is torchvision's, name by name, with our options behind it, keyword-only. Where a family has it, the
   family's ``__init__`` is inherited. A class with an ``__init__`` of its own documents the arguments that only it has:
   those that many datasets have are documented once, at `ZooDataset.__init__`, which ``help(EuroSATRecord)`` shows.
-* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.base`): made
+* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.selection`): made
   when they are first asked for, of torchvision's type, and pickled only if they were changed. ``__getitem__`` and
   ``__len__`` do not ask for one: `_as_opened` and `_length` say whether the record set still has the answer, or what
   the user made of the attribute counts.
@@ -22,25 +22,21 @@ Rules:
 """
 
 import html
-import operator
 import os
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch.utils.data import Dataset
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
-from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.families.at_url import open_at_url, open_variant
-from recordzoo.families.selection import Selection, list_index, warn_if_left_behind
+from recordzoo.base.settings import command
+from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
+from recordzoo.families.selection import Made, Selection, derived, list_index, warn_if_left_behind
 from recordzoo.images.decode import RecordName, image_problem
+from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import RemoteFile, Url, is_url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
@@ -50,12 +46,10 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import Variant, variant_recipe
-from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 
 # Any, in all of this module: items are of all kinds.
-
-T = TypeVar("T")
 
 _RAW_NAMES = ("base_folder", "train_list", "test_list", "resources", "split_list", "file_list")
 """Attributes of torchvision's classes that say which raw files they read."""
@@ -67,96 +61,6 @@ _RAW_METHODS = (
     *("_load_legacy_data", "_load_meta"),
 )
 """Their methods that read raw files, and that classes of records never call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made(Generic[T]):
-    """A derived value, and what tells whether somebody has changed it since it was made.
-
-    Attributes:
-        value: The list, dict, array or tensor. Every access returns this same object.
-        original: Its `snapshot`.
-        is_known: Whether the snapshot shows every change: not of a list whose items, as tensors, change in place.
-    """
-
-    value: T
-    original: object
-    is_known: bool
-
-    def is_unchanged(self) -> bool:
-        """Whether making the value again would give the same; a list of a million items takes tens of milliseconds."""
-        return self.is_known and is_unchanged(self.value, self.original)
-
-    def has_still(self, values: Any, number: int) -> bool:
-        """Whether `values`, this list or another, has at a place the very item that this list was made with there."""
-        if not isinstance(values, list) or not isinstance(self.original, tuple):
-            return False
-        return number < min(len(values), len(self.original)) and is_unchanged(values[number], self.original[number])
-
-
-class derived(Generic[T]):
-    """An attribute that is made when it is first asked for. Decorator.
-
-    A value that is assigned takes its place, as that of any attribute. One descriptor may have several names: they are
-    the same object, as torchvision's ``imgs`` and ``samples``.
-    """
-
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self.make = make
-        self.name = make.__name__
-        self.__doc__ = make.__doc__
-
-    def __get__(self, dataset: Any, owner: type) -> T:
-        if dataset is None:
-            return cast(T, self)  # access on the class, as with property
-        if "_selection" not in dataset.__dict__:
-            # torchvision's v2 wrapper is made a subclass of our class but holds nothing: an AttributeError sends it to
-            # the dataset that it wraps.
-            raise AttributeError(self.name)
-        made: dict[str, Made[Any]] = dataset._made
-        found = made.get(self.name)
-        if found is None:
-            # Two threads may both make it; all get what the first one kept.
-            has_labels = dataset._selection.has_labels
-            found = made.setdefault(self.name, _made(self.make(dataset), has_labels=has_labels))
-        return cast(T, found.value)
-
-
-def _made(value: T, *, has_labels: bool) -> Made[T]:
-    is_known = isinstance(value, dict | np.ndarray | torch.Tensor)
-    if isinstance(value, list):
-        is_known = has_labels or all(type(item) is str for item in value)
-    return Made(value, snapshot(value), is_known)
-
-
-def snapshot(value: Any) -> object:
-    """Return that by which a change is noticed: the items of a list, of lists in it, and of a dict; or a digest."""
-    if isinstance(value, list):
-        return tuple(map(snapshot, value)) if value and isinstance(value[0], list) else tuple(value)
-    if isinstance(value, dict):
-        return {key: snapshot(item) for key, item in value.items()}
-    return _digest(np.asarray(value)) if isinstance(value, np.ndarray | torch.Tensor) else value
-
-
-def is_unchanged(value: Any, original: Any) -> bool:
-    """Whether a value has the very items of its snapshot: equality would take True for 1."""
-    if isinstance(value, list):
-        if not isinstance(original, tuple) or len(value) != len(original):
-            return False
-        return all(map(operator.is_, value, original)) or all(map(is_unchanged, value, original))
-    if isinstance(value, dict):
-        is_dict = isinstance(original, dict) and list(value) == list(original)
-        return is_dict and all(map(is_unchanged, value.values(), original.values()))
-    if isinstance(value, np.ndarray | torch.Tensor):
-        return bool(_digest(np.asarray(value)) == original)
-    return value is original
-
-
-def _digest(array: NDArray[Any]) -> tuple[str, tuple[int, ...], int]:
-    """Return a digest that changes with the array: the CRC-32 of its bytes, or the identity of an array of objects."""
-    if array.dtype.hasobject:
-        return array.dtype.str, array.shape, id(array)
-    return array.dtype.str, array.shape, zlib.crc32(np.ascontiguousarray(array).data)
 
 
 Root = str | os.PathLike[str]
@@ -629,3 +533,72 @@ def check_choice(value: str, argument: str, valid: Sequence[str], message: str |
         return cast(str, verify_str_arg(value, argument, valid, message))
     except ValueError as err:
         raise ArgumentError(str(err)) from None
+
+
+def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, download: bool = False) -> RecordReader:
+    """Open the record set of a recipe at a URL: the URL itself, or the set's usual place below it.
+
+    Args:
+        root: The URL.
+
+    Raises:
+        ArgumentError: An option would prepare something.
+        NotPreparedError: There is no record set.
+        RecordError: It cannot be read.
+    """
+    _refuse_preparing(kind, root, options, download=download)
+    if options.records_dir is not None:
+        return open_one(kind, [_as_url(options.records_dir)], options)
+    local = Path(os.sep) / "root" / (root.name or "root")
+    target = variant_recipe(recipe, local, options.variant).target(local)
+    below = (root if target.parent == local else root.parent) / target.name
+    return open_one(kind, [root, below] if root.name.endswith(ENDING) else [below, root], options)
+
+
+def open_given(kind: str, root: Url, options: Options) -> RecordReader:
+    """Open the record set at a URL, or the set ``<name>.records`` beside it."""
+    _refuse_preparing(kind, root, options)
+    beside = root.parent / f"{root.name}{ENDING}"
+    return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
+
+
+def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) -> RecordReader:
+    """Open the variant that lies beside the record set at a URL."""
+    stem = url.name.removesuffix(ENDING)
+    if reader.manifest.variant != ORIGINAL:
+        stem = stem.removesuffix(f"-{reader.manifest.variant}")
+    name = stem if options.variant == ORIGINAL else f"{stem}-{options.variant}"
+    return open_one(kind, [url.parent / f"{name}{ENDING}"], options)
+
+
+def open_one(kind: str, places: Sequence[Url], options: Options) -> RecordReader:
+    """Open the first record set that is there."""
+    for place in places:
+        try:
+            return RecordReader(place, cache_bytes=options.cache_bytes)
+        except ManifestError as err:
+            if getattr(err, "status", None) != NOT_FOUND:
+                raise
+    looked = " or ".join(str(place / MANIFEST_NAME) for place in places)
+    name = next((place.name for place in places if place.name.endswith(ENDING)), f"NAME{ENDING}")
+    target = next((place for place in places if place.name == name), places[0])
+    raise NotPreparedError(
+        f"{kind}: no record set (looked for {looked}). Prepare it on a disk, then run: {command('push', name, target)}",
+        root=str(places[-1]),
+    )
+
+
+def _refuse_preparing(kind: str, root: Url, options: Options, *, download: bool = False) -> None:
+    wanted = {"download": download, **{name: getattr(options, name) for name in ("prepare", "refresh", "discard_raw")}}
+    for name, value in wanted.items():
+        if value:
+            raise ArgumentError(
+                f"{kind}: {name}={value!r} has no meaning at {root}: nothing is prepared at a URL. Prepare on a disk, "
+                f"then run: {command('push', f'NAME{ENDING}', root)}"
+            )
+
+
+def _as_url(place: str | os.PathLike[str]) -> Url:
+    if not is_url(place):
+        raise ArgumentError(f"Argument records_dir is {os.fspath(place)!r}; it must be a URL, because root is a URL.")
+    return Url.parse(place)

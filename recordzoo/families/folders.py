@@ -24,9 +24,10 @@ from typing_extensions import override
 from recordzoo import catalogue
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
 from recordzoo.families.selection import (
     Selection,
+    derived,
     join_name,
     list_samples,
     list_targets,

@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import did_you_mean, no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.at_url import open_given
-from recordzoo.families.base import Pair, Root, Transform
+from recordzoo.families.base import Pair, Root, Transform, open_given
 from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
 from recordzoo.families.selection import Selection, as_mask, stored_selection, warn_if_left_behind
 from recordzoo.images.decode import Objects, find_objects
