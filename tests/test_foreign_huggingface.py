@@ -137,6 +137,9 @@ def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> 
     assert reader.value("about", 0) == ({"a": [None]} if hasattr(pa, "json_") else '{"a": [null]}')
     assert [reader.read("image", position) for position in (0, 1)] == [data for data, _ in SAMPLES[:2]]
     assert [reader[position]["image_path"] for position in (0, 1)] == ["one.jpg", "two.jpg"]
+    write_files(tmp_path / "y.parquet", (SAMPLES[0][0], "one.jpg"), label=[4], image_path=["a"])
+    both = imported(tmp_path / "y.parquet", tmp_path / "both.records")
+    assert (both.value("image_path", 0), both.value("image_path_2", 0)) == ("a", "one.jpg")
     assert (reader.array("target").tolist(), reader.manifest.classes) == ([4, 5], None)
 
 

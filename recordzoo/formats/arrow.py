@@ -14,8 +14,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,25 +76,15 @@ class ArrowPart:
     stop: int
 
 
-@dataclass
-class TableParts:
-    """The facts of a file that are known before its rows are read.
-
-    Attributes:
-        schema: A `pyarrow.Schema`.
-        parts: All rows, in their order.
-    """
-
-    schema: Any  # pyarrow has no types
-    parts: list[ArrowPart] = field(default_factory=list)
-
-    def add(self, part: ArrowPart) -> None:
-        """Add rows, to the last part while that is small."""
-        last = self.parts[-1] if self.parts else None
-        if last is not None and last.stop == part.start and last.size_bytes < PART_BYTES:
-            self.parts[-1] = ArrowPart(last.first_row, last.size_bytes + part.size_bytes, last.start, part.stop)
-        else:
-            self.parts.append(part)
+def _joined(parts: Iterable[ArrowPart]) -> list[ArrowPart]:
+    """Put parts together while they are small."""
+    found: list[ArrowPart] = []
+    for part in parts:
+        if found and found[-1].size_bytes < PART_BYTES:
+            last = found.pop()
+            part = ArrowPart(last.first_row, last.size_bytes + part.size_bytes, last.start, part.stop)
+        found.append(part)
+    return found
 
 
 @contextlib.contextmanager
@@ -145,13 +135,13 @@ def is_parquet(path: Path) -> bool:
     return first_bytes(path, 4) == b"PAR1"
 
 
-def look(path: Path) -> TableParts:
-    """Find the columns and parts of a file, of Parquet or Arrow."""
+# Any, here and below: pyarrow has no types.
+def look(path: Path) -> tuple[Any, list[ArrowPart]]:
+    """Return the schema of a file, of Parquet or Arrow, and its parts."""
     with reading(path):
         return _parquet_parts(path) if is_parquet(path) else _arrow_parts(path)
 
 
-# Any, here and below: pyarrow has no types.
 def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
     """Yield the rows of a part, at most `ROWS_AT_ONCE` at a time, as a `pyarrow.RecordBatch`; offsets were checked."""
     left_bytes = cap_bytes = unpacked_cap(path.stat().st_size)
@@ -167,19 +157,19 @@ def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
                 yield batch.slice(first, ROWS_AT_ONCE)
 
 
-def _parquet_parts(path: Path) -> TableParts:
+def _parquet_parts(path: Path) -> tuple[Any, list[ArrowPart]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as table:
-        found, metadata = TableParts(_checked(path, table.schema_arrow)), table.metadata
-        first_row = 0
+        schema, metadata = _checked(path, table.schema_arrow), table.metadata
+        parts, first_row = list[ArrowPart](), 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             if group.num_rows < 0:
                 raise fault(path, f": row group {number} has {group.num_rows} rows.")
-            found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
+            parts.append(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
             first_row += group.num_rows
-    return found
+    return schema, _joined(parts)
 
 
 def _checked(path: Path, schema: Any) -> Any:
@@ -196,7 +186,7 @@ def _parquet_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
         yield from table.iter_batches(ROWS_AT_ONCE, row_groups=range(start, stop))
 
 
-def _arrow_parts(path: Path) -> TableParts:
+def _arrow_parts(path: Path) -> tuple[Any, list[ArrowPart]]:
     import pyarrow
 
     if _is_file(path):
@@ -204,22 +194,22 @@ def _arrow_parts(path: Path) -> TableParts:
             reader = pyarrow.ipc.open_file(file)
             count = reader.num_record_batches
             size = path.stat().st_size // max(1, count)
-            return TableParts(_checked(path, reader.schema), [ArrowPart(0, size, 0, count)])
+            return _checked(path, reader.schema), [ArrowPart(0, size, 0, count)]
     with pyarrow.memory_map(str(path)) as file:
-        found = TableParts(_checked(path, pyarrow.ipc.read_schema(file)))
-        begin, first_row = file.tell(), 0
+        schema = _checked(path, pyarrow.ipc.read_schema(file))
+        parts, begin, first_row = list[ArrowPart](), file.tell(), 0
         for message in _messages(file):
             if message.type != "record batch":
                 raise fault(path, ": it has dictionaries, which are not read. Save it as Parquet.")
-            batch = pyarrow.ipc.read_record_batch(message, found.schema)
+            batch = pyarrow.ipc.read_record_batch(message, schema)
             if batch.num_rows > _MAX_ROWS:
                 raise fault(path, f", byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged.")
-            found.add(ArrowPart(first_row, file.tell() - begin, begin, file.tell()))
+            parts.append(ArrowPart(first_row, file.tell() - begin, begin, file.tell()))
             begin, first_row = file.tell(), first_row + batch.num_rows
         file.seek(begin)
         if not file.read(8).startswith(_ENDS):
             raise fault(path, f", byte {begin:,}: the file is cut or damaged.")
-    return found
+    return schema, _joined(parts)
 
 
 def _messages(file: Any) -> Iterator[Any]:

@@ -254,27 +254,25 @@ class HuggingFace(Foreign):
     def open(self) -> None:
         folder = self._place.bring([file.name for file in self._files]) if isinstance(self._place, Hub) else self._place
         pieces: list[Piece] = []
-        names: list[str] = []
         schema: Any = None  # pyarrow's
         paths = [folder / file.name for file in self._files]
         open_first([path for path in paths if is_parquet(path)])
         for file, path in zip(self._files, paths, strict=True):
-            found = look(path)
-            if schema is None:
-                schema, names = found.schema, found.schema.names
-            elif found.schema.names != names:
+            own, parts = look(path)
+            schema = own if schema is None else schema
+            if own.names != schema.names:
                 raise fault(
                     path,
-                    f" has the columns {', '.join(found.schema.names)}; {folder / self._files[0].name} has "
-                    f"{', '.join(names)}. If these are two datasets, name one of them.",
+                    f" has the columns {', '.join(own.names)}; {paths[0]} has {', '.join(schema.names)}. If these are "
+                    "two datasets, name one of them.",
                 )
-            for number, part in enumerate(found.parts):
+            for number, part in enumerate(parts):
                 name = f"{file.stem}:{number}"
                 pieces.append(Piece(name, part.size_bytes, (path,), part.start, part.stop, file.split))
                 self._rows[name] = file.stem, part.first_row
         self.pieces = pieces
-        self.check_fields(names)
-        features = _features(schema, folder / self._files[0].name)
+        self.check_fields(schema.names)
+        features = _features(schema, paths[0])
         try:
             self._columns = self._name_columns(schema, features)
         except UnicodeDecodeError as err:  # of a column within a column
@@ -293,20 +291,17 @@ class HuggingFace(Foreign):
         labels = [*classes, *(name for name in LABELS if name in schema.names)]
         image, label = self.usual_key("image", images, images), self.usual_key("target", labels, labels)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
-        found = []
+        named, found = self.name_fields(schema.names, usual), []
         for column in schema:
-            key, name = column.name, self.field(column.name, usual)
+            key, name = column.name, named[column.name]
             is_file, is_image = key in files, key in images
             kind = "image" if is_image or name == "image" else "bytes" if is_file else stored_as(column.type)
             paths = f"{name}_path" if is_file else ""
+            while paths in named.values():
+                paths += "_2"
             if shape := shape_of(features.get(key, {})):
                 kind = "raw" if None in shape else ""
             found.append(Column(key, name, is_file, paths, kind, shape, key in classes))
-        taken = [name for column in found for name in (column.name, column.paths) if name]
-        if twice := next((name for name in taken if taken.count(name) > 1), None):
-            raise ArgumentError(
-                f"{self.location}: two columns become the field {twice!r}. Name one of them: --field COLUMN=FIELD."
-            )
         return sorted(found, key=lambda column: column.name != "image")
 
     # Any: features as JSON has them.
