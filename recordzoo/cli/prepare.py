@@ -350,8 +350,21 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
         from recordzoo.preparing.workers import dask_executor
 
         cluster = dask_executor(dask)
+    done: list[dict[str, Any]] = []  # Any: JSON
+    failed: dict[str, Exception] = {}
     with cluster as executor:  # connected before anything is downloaded
-        done, failed = _prepare_each(wanted, dataclasses.replace(options, executor=executor))
+        for target in wanted:
+            try:
+                done.append(_prepare(target, dataclasses.replace(options, executor=executor)))
+            except BrokenPipeError:
+                raise
+            except Exception as err:
+                if len(wanted) == 1:
+                    raise
+                close_bars()
+                failed[target.label] = err
+                reason = needs(err) if isinstance(err, TermsError) else str(err).partition("\n")[0].rstrip(".")
+                printed.say(f"{target.label}: failed: {clean(reason or type(err).__name__)}.")
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
@@ -363,11 +376,8 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
     if len(wanted) > 1:
         names = ", ".join(each["name"] for each in done)
         printed.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
-    for label in failed if done else ():  # if nothing is ready, the failure was just printed
-        printed.say(f"{label}: not prepared.")
-    for target in wanted:
-        if target.label in failed:
-            raise failed[target.label]
+    if failed:
+        raise next(iter(failed.values()))
 
 
 def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None, dask: str | None) -> None:
@@ -409,30 +419,6 @@ def _refuse_shards(paths: Sequence[Path]) -> None:
                 f"one set? For one record set, pass {first.parent}, or a range in quotes: "
                 "'train-{000..012}.tar'. For a record set of each, prepare them one by one."
             )
-
-
-# Any: JSON.
-def _prepare_each(wanted: Sequence[Target], options: "Options") -> tuple[list[dict[str, Any]], dict[str, Exception]]:
-    """Prepare one after another; return what was made, and the errors by label."""
-    done: list[dict[str, Any]] = []
-    failed: dict[str, Exception] = {}
-    for number, target in enumerate(wanted, 1):
-        try:
-            done.append(_prepare(target, options))
-        except BrokenPipeError:
-            raise
-        except Exception as err:
-            if len(wanted) == 1:
-                raise
-            close_bars()
-            failed[target.label] = err
-            rest = ", ".join(each.label for each in wanted[number:])
-            reason = needs(err) if isinstance(err, TermsError) else str(err).partition("\n")[0].rstrip(".")
-            printed.say(
-                f"{target.label}: failed: {clean(reason or type(err).__name__)}."
-                + (f" Going on with {rest}." if rest else "")
-            )
-    return done, failed
 
 
 def _say_splits(wanted: Sequence[Target]) -> None:
