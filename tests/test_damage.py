@@ -182,7 +182,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object], str]] 
     "parquet, cut": (parquet, cut(100), "is cut or damaged"),
     "lmdb, cut": (lmdb, cut(30_000), "damaged"),
     # something else in its place
-    "tfrecord, no example": (tfrecord, holds(framed(b"\x0a\xff\xff\xff\xff\x0f")), "it is no tf.train.Example"),
+    "tfrecord, no example": (tfrecord, holds(framed(b"\x0a\xff\xff\xff\xff\x0f")), "it is no Example"),
     "tfrecord, no features": (tfrecord, holds(framed(chunk(7, b""))), "it is no tf.train.Example with features"),
     "tfrecord, zlib": (tfrecord_gz, holds(zlib.compress(framed(b""))), "is compressed with zlib"),
     "zip, no zip": (zipped, holds(b"GIF89a"), "is no zip"),

@@ -21,7 +21,6 @@ from recordzoo.base import settings as packages
 from recordzoo.errors import ArchiveError, ArgumentError, FolderError, NotPreparedError, PrepareError, SourceError
 from recordzoo.formats import LAYOUTS, find_foreign, lmdb_values
 from recordzoo.formats.base import ForeignSource
-from recordzoo.formats.lmdb_values import ForeignValueError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
@@ -473,10 +472,10 @@ def test_a_forged_tree(forge: str, text: str, tmp_path: Path) -> None:
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
-    "caffe": (lmdb_values.caffe_value, ForeignValueError),
-    "torchrecord": (lmdb_values.torchrecord_value, ForeignValueError),
-    "folder2lmdb": (lmdb_values.pair_value, ForeignValueError),
-    "any": (lmdb_values.loaded, ForeignValueError),
+    "caffe": (lmdb_values.caffe_value, ValueError),
+    "torchrecord": (lmdb_values.torchrecord_value, ValueError),
+    "folder2lmdb": (lmdb_values.pair_value, ValueError),
+    "any": (lmdb_values.loaded, ValueError),
     "arrow": (lmdb_values.deserialize, ValueError),
 }
 
@@ -509,5 +508,5 @@ def test_msgpack_that_is_refused() -> None:
         (b"\x91" * 5000 + b"\x01", "StackError"),
         (b"\x92\x81\x90\x01\x01", "unhashable type"),
     ):
-        with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*({text})"):
+        with pytest.raises(ValueError, match=f"as msgpack has it, .*({text})"):
             lmdb_values.loaded(data)

@@ -197,7 +197,7 @@ def test_texts_of_broken_images_are_left_out_with_them(tmp_path: Path) -> None:
         ({b"num-samples": b"3"}, "num-samples is 3, but there are 2 keys image-"),
         ({b"label-000000002": None}, "key b'label-000000002' is not there"),
         ({b"image-000000002": None, b"image-000000003": b"x"}, "key b'image-000000002' is not there"),
-        ({b"label-000000002": b"\xff\xfe"}, r"key b'image-000000002': its label is no text in UTF-8: b'\\xff\\xfe'"),
+        ({b"label-000000002": b"\xff\xfe"}, "key b'image-000000002': 'utf-8' codec can't decode"),
     ],
 )
 def test_texts_that_do_not_fit(change: dict[bytes, bytes | None], text: str, tmp_path: Path) -> None:

@@ -19,9 +19,7 @@ from recordzoo.formats.base import Foreign, Piece, Sample, even_ranges, fault, f
 from recordzoo.formats.lmdb_values import (
     DATA_FILE,
     INSTRUCTIONS,
-    PROTOBUF,
     Database,
-    ForeignValueError,
     PageEntry,
     PageTree,
     Value,
@@ -33,6 +31,7 @@ from recordzoo.formats.lmdb_values import (
     pair_value,
     torchrecord_value,
 )
+from recordzoo.formats.tfrecord import PROTOBUF
 from recordzoo.recipes.recipe import NO_TARGET, sniffed_ending
 from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.shard import MAGIC, PAGE_HEADER
@@ -132,9 +131,9 @@ class Layout:
 
     Attributes:
         name: Its name for `--from`.
-        parse: Reads a value; raises `ForeignValueError` for another layout.
+        parse: Reads a value; raises `ValueError` for another layout.
         order: Finds the samples among the entries of a database, in the order in which the tool counts them; raises
-            `ForeignValueError` if the keys are not those of this layout.
+            `ValueError` if the keys are not those of this layout.
     """
 
     name: str
@@ -196,7 +195,7 @@ class LMDB(Foreign):
         layout = self._layout = self._layout or recognised(database, entries)
         try:
             found, labels = layout.order(database, entries)
-        except ForeignValueError as err:
+        except ValueError as err:
             raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
         prefix = "".join(f"{part}/" for part in (folder, name) if part)
         place = f"{database.path}, {name}" if name else str(database.path)
@@ -233,17 +232,10 @@ class LMDB(Foreign):
         for name, where, data, label in piece.values():
             try:
                 value = cast(Layout, self._layout).parse(data)
-                found = list((value if label is None else Value(value.image, _text(label))).singles())
-            except ForeignValueError as err:
+                found = list((value if label is None else Value(value.image, label.decode())).singles())
+            except ValueError as err:
                 raise SourceError(f"{where}: {err}.", path=str(piece.files[0])) from err
             yield from ((f"{name}{ending}", where, single) for ending, single in found)
-
-
-def _text(label: bytes) -> str:
-    try:
-        return label.decode()
-    except UnicodeDecodeError as err:
-        raise ForeignValueError(f"its label is no text in UTF-8: {label[:_SHOWN_BYTES]!r}") from err
 
 
 def as_name(key: bytes) -> str:
@@ -286,7 +278,7 @@ def recognised(database: Database, entries: Entries) -> Layout:
     value = database.value(entries[first])
     untried = {"lmdb_text"} if is_installed(PROTOBUF[0]) else {"lmdb_text", "caffe", "torchrecord"}
     for name, layout in KNOWN.items():
-        with contextlib.suppress(ForeignValueError):
+        with contextlib.suppress(ValueError):
             if name not in untried:
                 layout.parse(value)
                 return layout
@@ -309,7 +301,7 @@ def _in_place(database: Database, entries: Entries) -> Order:
 
 def _by_number(database: Database, entries: Entries) -> Order:
     if not _are_numbers(entries):
-        raise ForeignValueError('its keys are not "0", "1", "2", ...')
+        raise ValueError('its keys are not "0", "1", "2", ...')
     return _numbered(entries), ()
 
 
@@ -331,10 +323,10 @@ def _by_keys(database: Database, entries: Entries) -> Order:
     if KEYS in entries:
         try:
             named = loaded(database.value(entries[KEYS]), 8 * len(entries) + INSTRUCTIONS)
-        except ForeignValueError as err:
-            raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
+        except ValueError as err:
+            raise ValueError(f"__keys__ cannot be read: {err}") from err
         if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
-            raise ForeignValueError("__keys__ is no list of keys")
+            raise ValueError("__keys__ is no list of keys")
         longest = max(map(len, others), default=0) + 1  # a forged list may repeat one long key: it is not copied
         short = (key[:longest] for key in named)
         wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in short]
@@ -344,7 +336,7 @@ def _by_keys(database: Database, entries: Entries) -> Order:
     if LENGTH in entries and (length := database.value(entries[LENGTH])) != str(len(found)).encode():
         number = loaded(length)
         if number != len(found):
-            raise ForeignValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
+            raise ValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
     return found, ()
 
 
@@ -364,9 +356,9 @@ def _listed(wanted: Sequence[bytes], entries: Entries, source: str) -> list[Page
     missing = [key for key in wanted if key not in entries]
     if missing or len(set(wanted)) != len(wanted):
         problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
-        raise ForeignValueError(f"{source} {problem}")
+        raise ValueError(f"{source} {problem}")
     if len(wanted) != len(entries):
-        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(entries):,}")
+        raise ValueError(f"{source} names {len(wanted):,} keys, and there are {len(entries):,}")
     return [entries[key] for key in wanted]
 
 
@@ -374,14 +366,14 @@ def _by_count(database: Database, entries: Entries) -> Order:
     """Return the keys of images and labels from 1 to `num-samples`; none may be missing, and no image beyond them."""
     stored = database.value(entries[COUNT]) if COUNT in entries else b"not there"
     if not stored.isdigit() or len(stored) > 20:
-        raise ForeignValueError(f"its key num-samples is {stored[:20].decode('latin-1')}")
+        raise ValueError(f"its key num-samples is {stored[:20].decode('latin-1')}")
     number_of_images = sum(key.startswith(b"image-") for key in entries)
     if int(stored) != number_of_images:
-        raise ForeignValueError(f"num-samples is {int(stored)}, but there are {number_of_images:,} keys image-...")
+        raise ValueError(f"num-samples is {int(stored)}, but there are {number_of_images:,} keys image-...")
     wanted = [[b"%s-%09d" % (kind, number + 1) for number in range(int(stored))] for kind in (b"image", b"label")]
     for key in (*wanted[0], *wanted[1]):
         if key not in entries:
-            raise ForeignValueError(f"key {key!r} is not there")
+            raise ValueError(f"key {key!r} is not there")
     images, labels = ([entries[key] for key in each] for each in wanted)
     return images, labels
 

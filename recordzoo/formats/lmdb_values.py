@@ -17,7 +17,7 @@
   tensor is the image: its dims are Pillow's size, [width, height], its bytes the pixels in RGB, or, by the project's
   second example (test/test_writer.py), the image's file. The second is the label: its digits as text, or a number.
 
-The functions called `..._value` read a whole value, and raise `ForeignValueError` for a value of another kind.
+The functions called `..._value` read a whole value, and raise `ValueError` for a value of another kind.
 """
 
 import contextlib
@@ -46,9 +46,6 @@ from recordzoo.recipes.recipe import sniffed_ending
 from recordzoo.records.shard import BIG, DB, NODE, PAGE_HEADER, Meta, leaves, read_meta
 
 DATA_FILE = "data.mdb"
-
-PROTOBUF = ("google.protobuf", "A database of Caffe or TorchRecord is read")
-"""The arguments of `need`: the package, and what needs it."""
 
 INSTRUCTIONS = 1000
 """How many instructions the pickle of a pair may have."""
@@ -243,10 +240,6 @@ class Database:
         return ArchiveError(f"{self.path} is damaged: {problem}. Copy it again.", path=str(self.path))
 
 
-class ForeignValueError(ValueError):
-    """A value is not in the tool's format, or holds something that cannot be imported; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """A stored value, read.
@@ -283,12 +276,12 @@ def pair_value(value: bytes) -> Value:
     pair = loaded(value)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         what = f"{_type(pair)} of {len(pair)}" if isinstance(pair, tuple | list) else _type(pair)
-        raise ForeignValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
+        raise ValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
     image = _item(pair[0])
     if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 1:
         image = image.tobytes()  # a file that was read as an array
     if not isinstance(image, bytes):
-        raise ForeignValueError(f"its image is a {_type(image)}, not an image's file. {_CONVERT}")
+        raise ValueError(f"its image is a {_type(image)}, not an image's file. {_CONVERT}")
     return Value(image, _label(pair[1]))
 
 
@@ -297,7 +290,7 @@ def array_value(value: bytes) -> Value:
     found = loaded(value)
     values = found.values if isinstance(found, PickledArray) else found
     if not isinstance(values, np.ndarray):
-        raise ForeignValueError(f"it is a {_type(found)}, not a numpy.ndarray")
+        raise ValueError(f"it is a {_type(found)}, not a numpy.ndarray")
     return _image(values)
 
 
@@ -305,30 +298,30 @@ def object_value(value: bytes) -> Value:
     """Read an object with the attributes of an image."""
     made = loaded(value, objects=True)
     if not isinstance(made, PickledObject):
-        raise ForeignValueError(f"it is a {_type(made)}, not an object with attributes")
+        raise ValueError(f"it is a {_type(made)}, not an object with attributes")
     found = made.attributes
     size, channels = found.get("size"), found.get("channels", 1)
     shape = (*size, channels) if isinstance(size, tuple | list) else ()
     if len(shape) != 3 or not all(type(number) is int and number > 0 for number in shape):
-        raise ForeignValueError(f"it has no size and channels, but the attributes {', '.join(found)[:200]}")
+        raise ValueError(f"it has no size and channels, but the attributes {', '.join(found)[:200]}")
     image, label = found.get("image"), found.get("label")
     if not isinstance(image, bytes) or len(image) != math.prod(shape):
         what = f"{len(image):,} bytes" if isinstance(image, bytes) else _type(image)
-        raise ForeignValueError(f"the image of its {made.name[:80]} is {what}, not the pixels of size {list(shape)}")
+        raise ValueError(f"the image of its {made.name[:80]} is {what}, not the pixels of size {list(shape)}")
     return _image(np.frombuffer(image, np.uint8).reshape(shape), None if label is None else _label(label))
 
 
 def caffe_value(value: bytes) -> Value:
     """Read a `Datum` of Caffe; a missing label is 0, as in the message's definition."""
-    datum = _message("Datum", value)
+    datum = parsed("Datum", value)
     data, floats, label = datum.data, np.array(datum.floats, np.float32), _label(datum.label)
     shape = (datum.channels, datum.height, datum.width)
     if datum.encoded:
         if not data:
-            raise ForeignValueError("it is a Datum of an encoded image and has no data")
+            raise ValueError("it is a Datum of an encoded image and has no data")
         return Value(data, label)
     if min(shape) < 1 or math.prod(shape) != max(len(data), len(floats)) or (data and len(floats)):
-        raise ForeignValueError(
+        raise ValueError(
             f"it is no Datum: {len(data):,} bytes and {len(floats):,} floats for channels, height, width {list(shape)}"
         )
     if len(floats):
@@ -339,18 +332,18 @@ def caffe_value(value: bytes) -> Value:
 
 def torchrecord_value(value: bytes) -> Value:
     """Read a pair of tensors of TorchRecord; pixels must be RGB."""
-    tensors = _message("TensorProtos", value).protos
+    tensors = parsed("TensorProtos", value).protos
     if len(tensors) != 2:
-        raise ForeignValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
+        raise ValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
     dims, data = list(tensors[0].dims), b"".join(tensors[0].data[-1:])
     label = _torchrecord_label(tensors[1])
     if not data:
-        raise ForeignValueError("its first tensor has no bytes")
+        raise ValueError("its first tensor has no bytes")
     if len(dims) == 2 and min(dims) > 0 and dims[0] * dims[1] * 3 == len(data):
         return Value(np.frombuffer(data, np.uint8).reshape(dims[1], dims[0], 3), label)
     if sniffed_ending(data):
         return Value(data, label)
-    raise ForeignValueError(
+    raise ValueError(
         f"its first tensor is neither an image's file nor RGB: {len(data):,} bytes for width and height {dims[:8]}"
     )
 
@@ -361,10 +354,10 @@ def _torchrecord_label(tensor: Any) -> int:  # Any: messages have no types
         return _label(numbers[0])
     texts = [*tensor.data[-1:], *tensor.texts]
     if numbers or len(texts) != 1:
-        raise ForeignValueError("its second tensor is not one label")
+        raise ValueError("its second tensor is not one label")
     digits = texts[0].strip()
     if len(digits) > 20 or not digits.removeprefix(b"-").isdigit():
-        raise ForeignValueError(f"its label is {digits[:20]!r}, not a whole number")
+        raise ValueError(f"its label is {digits[:20]!r}, not a whole number")
     return _label(int(digits))
 
 
@@ -372,22 +365,14 @@ def image_value(value: bytes) -> Value:
     """Take an image's file, which may be pickled or stored with pyarrow."""
     image: object = value
     if not sniffed_ending(value):
-        with contextlib.suppress(ForeignValueError):
+        with contextlib.suppress(ValueError):
             image = loaded(value)
     if not isinstance(image, bytes) or not sniffed_ending(image):
-        raise ForeignValueError(f"it is no image's file, but begins with {value[:8].hex(' ')}")
+        raise ValueError(f"it is no image's file, but begins with {value[:8].hex(' ')}")
     return Value(image)
 
 
-# Any, here and below: whatever was stored; messages have no types.
-def _message(name: str, value: bytes) -> Any:
-    need(*PROTOBUF)
-    try:
-        return parsed(name, value)
-    except ValueError as err:
-        raise ForeignValueError(f"it is no {name}: {err}") from err
-
-
+# Any, here and below: whatever was stored.
 def loaded(value: bytes, most: int = INSTRUCTIONS, *, objects: bool = False) -> Any:
     """Unpack a value; its first bytes show how it was packed.
 
@@ -397,7 +382,7 @@ def loaded(value: bytes, most: int = INSTRUCTIONS, *, objects: bool = False) -> 
         objects: Whether a pickle may hold objects, see `unpickle`.
 
     Raises:
-        ForeignValueError: It was packed in an unknown way, or holds something else.
+        ValueError: It was packed in an unknown way, or holds something else.
     """
     tool = "pyarrow" if value[:4] == b"\0\0\0\0" else "msgpack"
     try:
@@ -409,9 +394,9 @@ def loaded(value: bytes, most: int = INSTRUCTIONS, *, objects: bool = False) -> 
             return unpickle(value, objects=objects, most=most)
         return _unpacked(value)
     except pickle.UnpicklingError as err:
-        raise ForeignValueError(f"{err}. {_CONVERT}") from err
+        raise ValueError(f"{err}. {_CONVERT}") from err
     except ValueError as err:
-        raise ForeignValueError(f"as {tool} has it, {err}") from err
+        raise ValueError(f"as {tool} has it, {err}") from err
 
 
 def _unpacked(value: bytes) -> Any:
@@ -445,9 +430,7 @@ def _item(value: Any) -> Any:
 def _image(values: NDArray[Any], label: int | None = None) -> Value:
     """Turn an array [H, W], [H, W, C] or [C, H, W], or a batch of them, into a value; uint8 becomes [H, W, C]."""
     if not 2 <= values.ndim <= 4 or not values.size:
-        raise ForeignValueError(
-            f"its image is a numpy.ndarray of shape {list(values.shape)[:8]}, which is none of an image"
-        )
+        raise ValueError(f"its image is a numpy.ndarray of shape {list(values.shape)[:8]}, which is none of an image")
     if values.dtype == np.uint8:
         if values.ndim == 2:
             values = values[..., None]
@@ -461,15 +444,15 @@ def _label(value: Any) -> int:
     found = _item(value)
     if isinstance(found, np.ndarray):
         if found.size != 1 or found.dtype.kind not in "iu":
-            raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
+            raise ValueError("its label is a numpy.ndarray, not a whole number")
         found = int(found.item())
     if type(found) is not int:
-        raise ForeignValueError(
+        raise ValueError(
             f"its label is a {_type(found)}, not a whole number. recordzoo.convert stores labels of all kinds, given a "
             "dataset that reads them"
         )
     if not -(1 << 63) <= found < 1 << 63:
-        raise ForeignValueError("its label is larger than 64 bits")
+        raise ValueError("its label is larger than 64 bits")
     return found
 
 

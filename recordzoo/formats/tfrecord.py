@@ -41,6 +41,9 @@ from recordzoo.formats.base import (
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
+PROTOBUF = ("google.protobuf", "TFRecord, or a database of Caffe or TorchRecord, is read")
+"""The arguments of `need`: the package, and what needs it."""
+
 LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-00001"
 
 # Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
@@ -91,7 +94,7 @@ class TFRecords(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
         super().__init__(location, fields)
         need("google_crc32c", "TFRecord is read")
-        need("google.protobuf", "TFRecord is read")
+        need(*PROTOBUF)
         refuse_missing([path.name for path in files], location)
         splits = split_names([re.sub(r"\.tfrecords?(?=$|-|\.)|\.gz$", "", path.name) for path in files], is_any=True)
         self.pieces = [
@@ -216,7 +219,7 @@ def read_example(data: bytes, where: str) -> Example:
         for entry in message.sequences.feature_list:
             found[entry.key.decode()] = Steps(map(_feature, entry.value.feature))
     except ValueError as err:
-        raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
+        raise SourceError(f"{where}: {err}.") from err
     if not found:
         raise SourceError(f"{where}: it is no tf.train.Example with features.")
     return found
@@ -305,6 +308,7 @@ _MESSAGES = {
 # Any, here and below: a message's class, which is made while the program runs.
 @functools.cache
 def _classes() -> dict[str, Any]:
+    need(*PROTOBUF)
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     kinds = descriptor_pb2.FieldDescriptorProto
@@ -337,9 +341,10 @@ def parsed(name: str, data: bytes) -> Any:
     Raises:
         ValueError: It is not such a message.
     """
+    message = _classes()[name]
     from google.protobuf.message import DecodeError
 
     try:
-        return _classes()[name].FromString(data)
+        return message.FromString(data)
     except DecodeError as err:
-        raise ValueError(str(err)) from err
+        raise ValueError(f"it is no {name}: {err}") from err
