@@ -13,12 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import pytest
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
-from recordzoo.net import cache as cache_module
 from recordzoo.net import store as store_module
 from recordzoo.net import url as url_module
 from recordzoo.net.store import Store
@@ -208,19 +206,6 @@ def test_the_cache_may_be_deleted_during_a_fetch(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Store, "pieces", deleting)
     with FileServer(folder) as server:
         assert_right(RecordReader(address(server)))
-
-
-def test_a_process_that_holds_the_lock_and_fetches_nothing_is_not_waited_for_long(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_module, "PATIENCE_S", 0.05)
-    local = RecordReader(folder / "fake.records")
-    position = position_in(folder, 5)
-    lock = tmp_path / "cache" / local.digest / ".shard-00005.lmdb.lock"
-    lock.parent.mkdir(parents=True)
-    with FileServer(folder) as server, filelock.FileLock(lock):
-        reader = RecordReader(address(server))
-        reader.hint("image", [position])
-        assert reader.read("image", position) == VALUES[position]
-        assert server.sent(shard(5)) == len(VALUES[position])
 
 
 def test_with_a_small_cache_each_value_is_a_request_and_a_batchs_are_made_at_once(folder, tmp_path, monkeypatch):

@@ -30,9 +30,6 @@ from recordzoo.net.store import Store
 
 logger = logging.getLogger("recordzoo")
 
-PATIENCE_S = 600.0
-"""How long a process waits for another one whose part does not grow: twice the longest pause between two attempts."""
-
 _SMALL = (".npy", ".json", ".marks", ".address")
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.part")
 _POLL_S = (0.005, 0.1)
@@ -148,7 +145,7 @@ class Cache:
             if found is not None:
                 return found
             try:
-                with _locked(path.with_name(f".{file.name}.lock"), path, part) as is_held:
+                with _locked(path.with_name(f".{file.name}.lock"), path) as is_held:
                     found = self._there(digest, file)
                     if found is not None:
                         return found
@@ -318,7 +315,7 @@ def _is_written(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, target: Path, part: Path) -> Iterator[bool]:
+def _locked(path: Path, target: Path) -> Iterator[bool]:
     """Hold a lock file, unless its holder brings the target meanwhile.
 
     Yields:
@@ -326,25 +323,17 @@ def _locked(path: Path, target: Path, part: Path) -> Iterator[bool]:
 
     Raises:
         NotCachedError: Locks do not work here.
-        InTheWayError: The part has not grown for `PATIENCE_S`.
         OSError: The folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock, nap, seen, since = Lock(path), _POLL_S[0], _size(part), time.monotonic()
+    lock, nap = Lock(path), _POLL_S[0]
     try:
-        while not lock.try_acquire():
-            if os.path.lexists(target):
-                yield False
-                return
-            if (now := _size(part)) != seen:
-                seen, since = now, time.monotonic()
-            if time.monotonic() - since > PATIENCE_S:
-                raise InTheWayError(f"{who_holds(path) or 'a process'} holds {path} and fetches nothing")
+        while not os.path.lexists(target) and not lock.try_acquire():
             time.sleep(nap)
             nap = min(_POLL_S[1], nap * 1.5)
     except NoLocksError as err:
         raise NotCachedError(f"{path.parent} has no locks") from err
     try:
-        yield True
+        yield lock.is_mine
     finally:
         lock.release()
