@@ -185,16 +185,6 @@ class Address:
         login = urllib.parse.unquote_to_bytes(user), urllib.parse.unquote_to_bytes(password)
         return cls(public_url(url), login if any(login) else None)
 
-    def redirected(self, location: str) -> "Address":
-        """Return where a redirect leads; the login is sent again only to the same scheme, host and port.
-
-        Raises:
-            ValueError: The location is not a URL.
-        """
-        there = Address.parse(urllib.parse.urljoin(self.url, location))
-        same = urllib.parse.urlsplit(there.url)[:2] == urllib.parse.urlsplit(self.url)[:2]
-        return Address(there.url, self.login) if same and there.login is None else there
-
     def __str__(self) -> str:
         return self.url
 

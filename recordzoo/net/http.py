@@ -10,9 +10,8 @@ import random
 import re
 import time
 import urllib.parse
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from html.parser import HTMLParser
-from typing import Any
 
 import requests
 import urllib3.exceptions
@@ -21,7 +20,7 @@ from typing_extensions import override
 import recordzoo
 from recordzoo.base import settings
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import Address, host, public_text
+from recordzoo.base.text import Address, host, public_text, public_url
 from recordzoo.errors import DownloadError
 
 ATTEMPTS = 5
@@ -150,8 +149,9 @@ _UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/([0-9]+)")
 class Answer:
     """A server's answer to one GET, body unread: 200, 206 or 416."""
 
-    def __init__(self, url: str, response: requests.Response) -> None:
-        self._host = host(url)
+    def __init__(self, response: requests.Response) -> None:
+        self.url = response.url
+        self._host = host(response.url)
         self._response = response
         self.status = response.status_code
         self.etag = response.headers.get("ETag", "").strip()
@@ -307,53 +307,41 @@ _TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")
 
 
 class Session(requests.Session):
-    """Carries connections and cookies from one request to the next."""
+    """Carries connections and cookies from one request to the next; follows no redirect away from https."""
 
-    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response]:  # Any: unused
-        """Return nothing: `get` follows redirects. requests would read the whole body of each."""
-        yield from ()
+    def __init__(self) -> None:
+        super().__init__()
+        self.max_redirects = MAX_REDIRECTS
+
+    @override
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        if resp.is_redirect:
+            resp.close()  # requests would read the whole body
+        there = super().get_redirect_target(resp)
+        if there is not None:
+            _check_scheme(resp.url, urllib.parse.urljoin(resp.url, there))
+        return there
 
 
 def get(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
-    """Request a file. Follow at most `MAX_REDIRECTS` redirects, and none from https to another scheme.
-
-    Google Drive's question before a large file is answered like a redirect.
+    """Request a file, also behind redirects and Google Drive's question before a large file.
 
     Raises:
         TryAgainError: The server cannot be reached or is busy.
         DownloadError: The server refuses the file for good.
     """
-    here, seen = address, {address.url}
-    while True:
-        response = _get_once(session, here, headers)
-        try:
-            there = _redirect(session, here, response)
-            if there is None:
-                _check_status(here.url, response)
-                answer = Answer(here.url, response)
-                confirmed = confirmed_url(answer.page) if answer.status == 200 and answer.page else None
-                if confirmed is None:
-                    return answer
-                there = here.redirected(confirmed)
-            _check_redirect(address.url, here.url, there.url, seen)
-        except BaseException:
-            response.close()
-            raise
-        response.close()
-        seen.add(there.url)
-        here = there
+    with contextlib.ExitStack() as stack:
+        answer = stack.enter_context(_get_once(session, address, headers))
+        confirmed = confirmed_url(answer.page) if answer.status == 200 and answer.page else None
+        if confirmed is None:
+            stack.pop_all()
+            return answer
+    there = urllib.parse.urljoin(answer.url, confirmed)
+    _check_scheme(answer.url, there)
+    return _get_once(session, Address.parse(there), headers)
 
 
-def _redirect(session: requests.Session, here: Address, response: requests.Response) -> Address | None:
-    """Return the target of a redirect; None for any other answer."""
-    try:
-        location = session.get_redirect_target(response)
-        return None if location is None else here.redirected(location)
-    except ValueError as err:  # not UTF-8, or not a URL
-        raise DownloadError(f"{here}: the server redirects to something that is no address ({err}).") from err
-
-
-def _get_once(session: requests.Session, address: Address, headers: Mapping[str, str]) -> requests.Response:
+def _get_once(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
     url, login = address.url, address.login
     all_headers = {
         # Some hosts refuse the names of Python's libraries.
@@ -361,34 +349,43 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
         "Accept-Encoding": "identity",  # a re-compressed body has other offsets
         **headers,
     }
-    timeout = settings.timeout_s() or None  # 0: no limit
     try:
-        return session.get(
+        response = session.get(
             url,
             headers=all_headers,
             auth=None if login is None else requests.auth.HTTPBasicAuth(*login),
-            timeout=timeout,
+            timeout=settings.timeout_s() or None,  # 0: no limit
             stream=True,
-            allow_redirects=False,
         )
-    except requests.exceptions.SSLError as err:
-        if "CERTIFICATE_VERIFY_FAILED" not in str(err):
-            raise TryAgainError(f"no secure connection to {host(url)} ({cause(err)})") from err
-        raise DownloadError(
-            f"{url}: the certificate of {host(url)} is not valid ({cause(err)}). If your network has a certificate "
-            "authority of its own, name its file in REQUESTS_CA_BUNDLE; also check this machine's clock."
-        ) from err
-    except requests.exceptions.ProxyError as err:
-        raise _proxy_error(session, url, err) from err
-    except requests.exceptions.Timeout as err:
-        is_dead = isinstance(err, requests.exceptions.ConnectTimeout)
-        raise TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s", is_dead=is_dead) from err
-    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
-        raise TryAgainError(f"no connection to {host(url)} ({cause(err)})", is_dead=True) from err
     except (requests.exceptions.RequestException, ValueError) as err:
-        shown = public_text(str(err))
-        # Chain the error only if its text shows no login of a proxy.
-        raise DownloadError(f"{url!r} cannot be asked for: {shown}.") from (err if shown == str(err) else None)
+        raise _failure(session, url, err) from None  # its text may show the login of a proxy
+    try:
+        _check_status(response)
+    except BaseException:
+        response.close()
+        raise
+    return Answer(response)
+
+
+def _failure(session: requests.Session, url: str, err: Exception) -> Exception:
+    """Return the error for a request without an answer."""
+    url = public_url(getattr(getattr(err, "request", None), "url", None) or url)  # that of a redirect
+    match err:
+        case requests.exceptions.SSLError() if "CERTIFICATE_VERIFY_FAILED" in str(err):
+            return DownloadError(
+                f"{url}: the certificate of {host(url)} is not valid ({cause(err)}). If your network has a certificate "
+                "authority of its own, name its file in REQUESTS_CA_BUNDLE; also check this machine's clock."
+            )
+        case requests.exceptions.SSLError():
+            return TryAgainError(f"no secure connection to {host(url)} ({cause(err)})")
+        case requests.exceptions.ProxyError():
+            return _proxy_error(session, url, err)
+        case requests.exceptions.Timeout():
+            is_dead = isinstance(err, requests.exceptions.ConnectTimeout)
+            return TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s", is_dead=is_dead)
+        case requests.exceptions.ConnectionError() | requests.exceptions.ChunkedEncodingError():
+            return TryAgainError(f"no connection to {host(url)} ({cause(err)})", is_dead=True)
+    return DownloadError(f"{url!r} cannot be asked for: {public_text(str(err))}.")
 
 
 def _proxy_error(session: requests.Session, url: str, err: requests.exceptions.ProxyError) -> Exception:
@@ -405,21 +402,18 @@ def _proxy_error(session: requests.Session, url: str, err: requests.exceptions.P
     return DownloadError(f"{url}: the proxy {proxy} answered {_status(int(status[1]))}. {hint}", status=int(status[1]))
 
 
-def _check_redirect(url: str, here: str, there: str, seen: set[str]) -> None:
+def _check_scheme(here: str, there: str) -> None:
+    """Refuse a redirect to what is not http, and one from https to http."""
     scheme = urllib.parse.urlsplit(there).scheme
     if scheme not in ("http", "https") or (here.startswith("https:") and scheme != "https"):
         raise DownloadError(
-            f"{url}: {here} redirects to {there}; from https only https is followed, so that nobody on the way can "
-            "exchange the file. Try a mirror (RECORDZOO_MIRROR)."
+            f"{public_url(here)} redirects to {public_url(there)}; from https only https is followed, so that nobody "
+            "on the way can exchange the file. Try a mirror (RECORDZOO_MIRROR)."
         )
-    if there in seen:
-        raise DownloadError(f"{url}: redirected in a loop ({' -> '.join([*sorted(seen), there])}).")
-    if len(seen) > MAX_REDIRECTS:
-        raise DownloadError(f"{url}: more than {MAX_REDIRECTS} redirects, the last one to {there}.")
 
 
-def _check_status(url: str, response: requests.Response) -> None:
-    status = response.status_code
+def _check_status(response: requests.Response) -> None:
+    url, status = public_url(response.url), response.status_code
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     if status in (200, 206) and encoding != "identity":
         raise DownloadError(
