@@ -1,5 +1,6 @@
 """`Store`: the files below a URL, read and written through fsspec, with retries; it pickles to its URL."""
 
+import functools
 import inspect
 import logging
 import os
@@ -44,7 +45,6 @@ _EXISTS = (409, 412)  # statuses of a request to create an existing file
 _NOT_IMPLEMENTED = 501
 _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 
-_MIN_PIECE_BYTES = 64 << 10
 _OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of any type
     # With botocore's 10 connections, requests would queue. Some servers send the whole file's checksum with a range:
     # botocore would compare it. Ours are compared in any case.
@@ -160,7 +160,7 @@ class Store:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read_range(self, name: str, begin: int, end: int, size_bytes: int) -> bytes:
-        """Return a range of a file. After a timeout, smaller ranges are requested: the connection may be slow.
+        """Return a range of a file.
 
         Args:
             name: The file.
@@ -171,18 +171,8 @@ class Store:
             RemoteError: It cannot be read, or the file is shorter.
         """
         parts: list[bytes] = []
-        step = end - begin
-
-        def cut() -> bytes:
-            return self._cut(name, begin, min(end, begin + step), size_bytes)
-
-        def failed(err: Exception) -> None:
-            nonlocal step
-            if isinstance(err, TimeoutError):
-                step = max(_MIN_PIECE_BYTES, step // 4)
-
         while begin < end:
-            data = self._retried(name, "read", cut, failed)
+            data = self._retried(name, "read", functools.partial(self._cut, name, begin, end, size_bytes))
             if not data:
                 text = f"{self.url / name} has fewer than {size_bytes:,} bytes: it was replaced, or it was not written "
                 raise RemoteError(f"{text}completely.", url=str(self.url / name), status=RANGE_NOT_SATISFIABLE)
@@ -330,9 +320,7 @@ class Store:
                 return None
             raise
 
-    def _retried(
-        self, name: str, doing: str, action: Callable[[], T], failed: Callable[[Exception], None] | None = None
-    ) -> T:
+    def _retried(self, name: str, doing: str, action: Callable[[], T]) -> T:
         """Call a function; retry it after temporary errors."""
         url = self.url / name if name else self.url
         for attempt in range(1, retry.ATTEMPTS + 1):
@@ -344,8 +332,6 @@ class Store:
                 failure = remote_error(err, url, doing)
                 pause_s = asked_pause_s(err) or retry.pause_s(attempt)
                 again = attempt < retry.ATTEMPTS and pause_s <= retry.RETRY_AFTER_CAP_S and may_pass(err)
-                if failed is not None:
-                    failed(err)
             # Outside `except`: the other package's error may show credentials.
             if not again:
                 raise failure
