@@ -17,7 +17,7 @@ from recordzoo.base import settings
 from recordzoo.base.files import other_sha256
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
-from recordzoo.base.text import Address, host
+from recordzoo.base.text import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, RecordZooError, SourceError
 from recordzoo.net import http
 from recordzoo.net.http import Answer, TryAgainError
@@ -30,9 +30,6 @@ _REPLACED = (
     "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
     "is, without a check."
 )
-
-_DEAD: set[str] = set()
-"""Hosts that could not be reached for a file of this process: for each further one they are asked once."""
 
 
 def fetch(
@@ -295,11 +292,9 @@ class _Transfer:
             self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
-        server = host(address.url)
-        if failed >= http.ATTEMPTS or (err.is_dead and server in _DEAD):
-            how = f"{http.ATTEMPTS} attempts in a row failed" if failed >= http.ATTEMPTS else "as for an earlier file"
-            _DEAD.update([server] if err.is_dead else [])
-            raise DownloadError(f"{address}: {err}; {how}. {fate}.", path=self._target) from err
+        if failed >= http.ATTEMPTS:
+            text = f"{address}: {err}; {http.ATTEMPTS} attempts in a row failed. {fate}."
+            raise DownloadError(text, path=self._target) from err
         wait_s = err.wait_s
         if wait_s is None:
             wait_s = http.pause_s(failed)

@@ -44,24 +44,16 @@ class TryAgainError(Exception):
         reason: The failure, in words that follow a file's name and a colon.
         wait_s: The pause that the server asks for; None: the caller chooses.
         from_zero: This address cannot continue the present bytes.
-        is_dead: The host cannot be reached at all.
         slow_bytes: How many bytes of this attempt came too slowly to count as progress.
     """
 
     def __init__(
-        self,
-        reason: str,
-        *,
-        wait_s: float | None = None,
-        from_zero: bool = False,
-        slow_bytes: int = 0,
-        is_dead: bool = False,
+        self, reason: str, *, wait_s: float | None = None, from_zero: bool = False, slow_bytes: int = 0
     ) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
         self.from_zero = from_zero
         self.slow_bytes = slow_bytes
-        self.is_dead = is_dead
 
 
 def pause_s(failed: int) -> float:
@@ -381,10 +373,9 @@ def _failure(session: requests.Session, url: str, err: Exception) -> Exception:
         case requests.exceptions.ProxyError():
             return _proxy_error(session, url, err)
         case requests.exceptions.Timeout():
-            is_dead = isinstance(err, requests.exceptions.ConnectTimeout)
-            return TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s", is_dead=is_dead)
+            return TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s")
         case requests.exceptions.ConnectionError() | requests.exceptions.ChunkedEncodingError():
-            return TryAgainError(f"no connection to {host(url)} ({cause(err)})", is_dead=True)
+            return TryAgainError(f"no connection to {host(url)} ({cause(err)})")
     return DownloadError(f"{url!r} cannot be asked for: {public_text(str(err))}.")
 
 
