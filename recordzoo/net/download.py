@@ -7,7 +7,7 @@ docs/decisions/downloads.md lists the states of the file on disk. `part` holds t
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from recordzoo.base.files import other_sha256
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
 from recordzoo.base.text import Address
-from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, RecordZooError, SourceError
+from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.net import http
 from recordzoo.net.http import Answer, TryAgainError
-from recordzoo.net.part import CHECKING, NO_ROOM, PartialFile, Stop, partial_file, tidy
+from recordzoo.net.part import CHECKING, NO_ROOM, Part, Stop, partial_file, tidy
 from recordzoo.net.url import RemoteFile, addresses, with_folder
 
 logger = logging.getLogger("recordzoo")
@@ -80,32 +80,23 @@ def fetch(
     if not check_hash:
         remote = replace(remote, size_bytes=None, md5=None, sha256=None)
     told = progress or LogProgress()
-    with http.Session() as session, _begun(target, remote, told, stop) as part:
-        if part is not None:
-            crash_point("download.claimed")
-            _Transfer(remote, target, part, session, told, stop).run(found)
-    return target
-
-
-@contextlib.contextmanager
-def _begun(target: Path, remote: RemoteFile, progress: Progress, stop: Stop | None) -> Iterator[PartialFile | None]:
-    """Create the folder, and hold its part file; None if another process has published the file."""
     sleep = time.sleep if stop is None else stop.sleep  # on Windows, Ctrl-C does not end the wait of a `Stop`
-    with contextlib.ExitStack() as stack:
+    with http.Session() as session, contextlib.ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             algorithm = remote.hash[0] if remote.hash else None
-            part = stack.enter_context(partial_file(target, algorithm, progress, sleep))
+            part = stack.enter_context(partial_file(target, algorithm, told, sleep))
         except OSError as err:
-            if isinstance(err, RecordZooError):
-                raise
             kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
             raise kind(
                 f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put "
                 "the file there by other means.",
                 path=target,
             ) from err
-        yield part
+        if part is not None:
+            crash_point("download.claimed")
+            _Transfer(remote, target, part, session, told, stop).run(found)
+    return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +120,13 @@ class _Transfer:
         self,
         remote: RemoteFile,
         target: Path,
-        part: PartialFile,
+        part: Part,
         session: requests.Session,
         progress: Progress,
         stop: Stop | None,
     ) -> None:
         self._target, self._part, self._session, self._progress, self._stop = target, part, session, progress, stop
+        self._sleep = time.sleep if stop is None else stop.sleep
         self._size, self._hash, self._md5 = remote.size_bytes, remote.hash, remote.second_md5
         self._instructions = remote.instructions
         self._stamp: _Stamp | None = None  # of the present bytes; None: unknown, or of more than one file
@@ -164,7 +156,7 @@ class _Transfer:
             raise self._summary(addresses, failures)
         crash_point("download.verified")
         try:
-            part.publish()
+            part.publish(self._target)
         except OSError as err:
             raise self._write_error(err) from err
         crash_point("download.published")
@@ -305,10 +297,7 @@ class _Transfer:
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
-        if self._stop is None:
-            time.sleep(wait_s)  # on Windows, Ctrl-C does not end the wait of a `Stop`
-        else:
-            self._stop.sleep(wait_s)
+        self._sleep(wait_s)
 
     def _tell(self, position: int, total: int | None) -> None:
         """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""
@@ -344,7 +333,8 @@ class _Transfer:
         second = f" or md5 {self._md5}" if self._md5 else ""
         found, size = self._part.hexdigest(), self._part.size_bytes
         dated = f", of {self._stamp.last_modified}" if self._stamp and self._stamp.last_modified else ""
-        aside = self._part.put_aside(found)
+        aside = self._target.with_name(f"{self._target.name}.bad-{found[:8]}")
+        self._part.put_aside(aside)
         return HashMismatchError(
             f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
             f"found {found} ({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, "

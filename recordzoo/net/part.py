@@ -165,6 +165,27 @@ class Part:
             self.start_over()
             raise
 
+    def publish(self, target: Path) -> None:
+        """Give the file its final name, durably, unless another process has brought a file of that name.
+
+        Raises:
+            OSError: As `sync`.
+        """
+        if not target.exists():
+            self.sync()
+        self._file.close()  # Windows does not rename open files
+        if not target.exists():
+            with contextlib.suppress(FileExistsError):  # on Windows a rename never replaces
+                durable.rename(self.path, target)
+        durable.remove(self.path)
+
+    def put_aside(self, aside: Path) -> None:
+        """Keep the bytes under another name, and continue with an empty part."""
+        self._file.close()
+        replace(self.path, aside)
+        self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - lives as long as this object
+        self.start_over()
+
     def complete(
         self,
         supply: Supply,
@@ -362,47 +383,10 @@ CHECKING = "checking what is there of"
 """Prefix of the name of the stage that reads an earlier run's bytes."""
 
 
-class PartialFile(Part):
-    """The part of a download. Use it through `partial_file`.
-
-    Args:
-        target: The final name.
-        path: Where the first bytes are; created if it is missing.
-        algorithm: The hash's name in hashlib; None for no hash.
-    """
-
-    def __init__(self, target: Path, path: Path, algorithm: str | None) -> None:
-        super().__init__(path, algorithm)
-        self._target = target
-
-    def publish(self) -> None:
-        """Give the file its final name, durably.
-
-        Raises:
-            OSError: As `sync`.
-        """
-        if not self._target.exists():
-            self.sync()
-        self._file.close()  # Windows does not rename open files
-        if not self._target.exists():  # else another process was faster; its file stays
-            with contextlib.suppress(FileExistsError):  # the same: on Windows a rename never replaces
-                durable.rename(self.path, self._target)
-        durable.remove(self.path)
-
-    def put_aside(self, found: str) -> Path:
-        """Keep the wrong bytes under a ``.bad-`` name, and continue with an empty part."""
-        aside = self._target.with_name(f"{self._target.name}.bad-{found[:8]}")
-        self._file.close()
-        replace(self.path, aside)
-        self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - lives as long as this object
-        self.start_over()
-        return aside
-
-
 @contextlib.contextmanager
 def partial_file(
     target: Path, algorithm: str | None, progress: Progress, sleep: Callable[[float], None]
-) -> Iterator[PartialFile | None]:
+) -> Iterator[Part | None]:
     """Hold the part of a download: its lock keeps other processes out. However the block ends, received bytes are kept.
 
     Where locks do not work, or another user left a part, the bytes go into a file of this process, which is removed if
@@ -434,7 +418,7 @@ def partial_file(
         if target.exists():
             yield None
             return
-        part = PartialFile(target, path if lock.is_mine and is_usable(path) else own, algorithm)
+        part = Part(path if lock.is_mine and is_usable(path) else own, algorithm)
         try:
             yield part
         finally:
