@@ -33,7 +33,7 @@ from recordzoo.raw.member import (
     streamed,
     unpacked_cap,
 )
-from recordzoo.raw.zip import ZIP_STARTS, zip_members
+from recordzoo.raw.zip import ZIP_STARTS, opened_zip
 
 _CHUNK_BYTES = 1 << 16
 
@@ -166,10 +166,16 @@ _KINDS = {
 
 
 class TarEntry(NamedTuple):
-    """A regular file in a tar; its content starts at the tape's position."""
+    """A regular file in a tar; its content starts at the offset."""
 
     name: str
+    offset: int
     size_bytes: int
+
+    @property
+    def stem(self) -> str:
+        """Its name without folders and extension: in ImageNet's tar of tars, the class."""
+        return PurePosixPath(self.name).stem
 
 
 def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
@@ -192,7 +198,7 @@ def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
         name = _name(tape, info.name, kind)
         if kind == _FILE:
             in_a_row = 0
-            yield TarEntry(name, info.size)
+            yield TarEntry(name, tape.position, info.size)
             continue
         in_a_row += 1
         if in_a_row > MAX_PASSED_OVER:
@@ -206,8 +212,8 @@ def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
 
 def tar_members(tape: Tape, prefix: str = "", *, is_strict: bool = False) -> Iterator[Member]:
     """Yield the members of a tar, with `prefix` before their names; see `tar_files`."""
-    for name, size_bytes in tar_files(tape, is_strict=is_strict):
-        stream = functools.partial(_open_tape, tape, tape.position, size_bytes, f"member {name!r}")
+    for name, offset, size_bytes in tar_files(tape, is_strict=is_strict):
+        stream = functools.partial(_open_tape, tape, offset, size_bytes, f"member {name!r}")
         yield streamed(prefix + name, size_bytes, stream, tape.error)
 
 
@@ -427,33 +433,18 @@ class NestedTarSource(ArchiveSource):
             for start, stop in greedy_runs(sizes, target_bytes)
         ]
 
-    def _inner_tars(self) -> Iterator["InnerTar"]:
+    def _inner_tars(self) -> Iterator[TarEntry]:
         seen = set()
         with _open_file(self.path) as file:
             tape = Tape(file, self.path, size_bytes=os.fstat(file.fileno()).st_size)
-            for name, inner_bytes in tar_files(tape):
-                inner = InnerTar(name, tape.position, inner_bytes)
+            for inner in tar_files(tape):
                 if inner.stem in seen:
                     raise tape.error(f"has two inner tars named {inner.stem!r}")
                 seen.add(inner.stem)
                 yield inner
 
 
-@dataclass(frozen=True, slots=True)
-class InnerTar:
-    """The place of an inner tar in the outer one."""
-
-    name: str
-    offset: int
-    size_bytes: int
-
-    @property
-    def stem(self) -> str:
-        """Its name without folders and extension: in ImageNet, the class."""
-        return PurePosixPath(self.name).stem
-
-
-def _nested_members(path: Path, inner_tars: tuple[InnerTar, ...]) -> Iterator[Member]:
+def _nested_members(path: Path, inner_tars: tuple[TarEntry, ...]) -> Iterator[Member]:
     """Read inner tars in order.
 
     Raises:
@@ -520,11 +511,14 @@ def _members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool 
     start = file.read(8)
     file.seek(0)
     if start.startswith(ZIP_STARTS):
-        return zip_members(path, file, archive_bytes, is_strict=is_strict)
+        with opened_zip(path, file, archive_bytes, is_strict=is_strict) as members:
+            yield from members
+        return
+    tape = Tape(file, path, size_bytes=archive_bytes)
     for _, magic, unpack in COMPRESSIONS:
         if start.startswith(magic):
-            return tar_members(Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes)), is_strict=is_strict)
-    return tar_members(Tape(file, path, size_bytes=archive_bytes), is_strict=is_strict)
+            tape = Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes))
+    yield from tar_members(tape, is_strict=is_strict)
 
 
 def _open_file(path: Path) -> BinaryIO:

@@ -40,21 +40,13 @@ _DOS, _OS2, _NTFS = 0, 6, 11
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
 
-def zip_members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False) -> Iterator[Member]:
-    """Yield the members of a zip in the order of its directory, each checked against its size and CRC when read.
-
-    Raises:
-        ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or occurs twice.
-    """
-    with opened_zip(path, file, archive_bytes, is_strict=is_strict) as members:
-        yield from members
-
-
 @contextlib.contextmanager
 def opened_zip(
     path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False
 ) -> Iterator[Iterator[Member]]:
-    """Open a zip whose members are read in any order. Context manager; yields all members.
+    """Open a zip whose members are read in any order, each checked against its size and CRC when read.
+
+    Context manager; yields all members in the order of the zip's directory.
 
     Args:
         path: The zip's name in messages.
@@ -64,7 +56,7 @@ def opened_zip(
             of `unzipped_name`; otherwise those of Python's `zipfile`, with which torchvision unpacks.
 
     Raises:
-        ArchiveError: As `zip_members`.
+        ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or occurs twice.
     """
     passed_over = PassedOver(str(path))
     try:
