@@ -453,7 +453,7 @@ def _nested_members(path: Path, inner_tars: tuple[TarEntry, ...]) -> Iterator[Me
     with _open_file(path) as file:
         for inner in inner_tars:
             file.seek(inner.offset)
-            tape = Tape(file, path, inner=inner.name, size_bytes=inner.size_bytes)
+            tape = Tape(file, path, inner=f"inner tar {inner.name!r}", size_bytes=inner.size_bytes)
             yield from tar_members(tape, prefix=f"{inner.stem}/")
 
 

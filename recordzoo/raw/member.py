@@ -9,6 +9,7 @@ import lzma
 import os
 import re
 import sys
+import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from array import array
@@ -319,7 +320,7 @@ ADVICE = (
     "or delete it and download it again."
 )
 
-STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
 
 
@@ -417,7 +418,7 @@ class Tape:
     Args:
         file: The source of the bytes, positioned at the first one.
         path: The archive, for messages.
-        inner: The name of the inner tar, for messages.
+        inner: The part of the archive that is read: "inner tar 'n01440764.tar'", for messages.
         size_bytes: Length of the tape; None for the whole file.
         cap_bytes: A longer tape counts as a bomb.
     """
@@ -444,7 +445,7 @@ class Tape:
     @property
     def label(self) -> str:
         """Its name in messages."""
-        return f"{self.path}, inner tar {self.inner!r}" if self.inner else str(self.path)
+        return f"{self.path}, {self.inner}" if self.inner else str(self.path)
 
     def tell(self) -> int:
         """Return the position."""

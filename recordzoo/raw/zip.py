@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import io
 import itertools
 import logging
 import stat
@@ -11,13 +10,22 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
-
-from typing_extensions import override
+from typing import BinaryIO, cast
 
 from recordzoo.base.text import counted
 from recordzoo.errors import ArchiveError
-from recordzoo.raw.member import ADVICE, Member, PassedOver, plain_name, refused, shortened, streamed, unpacked_cap
+from recordzoo.raw.member import (
+    ADVICE,
+    Member,
+    PassedOver,
+    Tape,
+    TapeFile,
+    plain_name,
+    refused,
+    shortened,
+    streamed,
+    unpacked_cap,
+)
 
 logger = logging.getLogger("recordzoo")
 
@@ -86,47 +94,12 @@ def _open(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.Zi
     try:
         content = archive.open(info)
     except _ZIP_ERRORS as err:
-        raise _unreadable(path, name, err) from err
-    return cast(BinaryIO, _Content(content, path, name, info.file_size))
-
-
-class _Content(io.RawIOBase):
-    """A member, read in order; at its end zipfile compares its CRC, and this class its size.
-
-    Args:
-        content: The opened member; closed with this object.
-        path: The zip.
-        name: The member's name.
-        size_bytes: Its size.
-    """
-
-    def __init__(self, content: IO[bytes], path: Path, name: str, size_bytes: int) -> None:
-        self._content, self._path, self._name = content, path, name
-        self._size_bytes, self._done_bytes = size_bytes, 0
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def read(self, size: int | None = -1, /) -> bytes:
-        left_bytes = self._size_bytes - self._done_bytes
-        wanted = left_bytes if size is None or size < 0 else min(size, left_bytes)
-        try:
-            # One extra byte at the end: zipfile compares the CRC there, and nothing may follow.
-            data = self._content.read(wanted + (wanted == left_bytes))
-        except _ZIP_ERRORS as err:
-            raise _unreadable(self._path, self._name, err) from err
-        self._done_bytes += len(data)
-        if self._done_bytes > self._size_bytes or len(data) < wanted:
-            what = f"member {self._name!r} has {self._done_bytes:,} bytes and announces {self._size_bytes:,}"
-            raise _broken(self._path, what, self._name)
-        return data
-
-    @override
-    def close(self) -> None:
-        self._content.close()
-        super().close()
+        what = f"member {name!r} cannot be read ({type(err).__name__}: {err})"
+        raise _broken(path, what, name) from err
+    tape = Tape(cast(BinaryIO, content), path, inner=f"member {name!r}")
+    if not info.file_size:
+        tape.finish()  # zipfile compares the CRC when it has read the last byte
+    return cast(BinaryIO, TapeFile(tape, 0, info.file_size, f"member {name!r}"))
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
@@ -286,10 +259,6 @@ def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
         raise _broken(
             path, f"member {name!r} is compressed by method {info.compress_type} ({method}), not deflate", name
         )
-
-
-def _unreadable(path: Path, name: str, err: Exception) -> ArchiveError:
-    return _broken(path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name)
 
 
 def _broken(path: Path, what: str, member: str = "") -> ArchiveError:
