@@ -5,7 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from recordzoo.base.text import public_url, quote, user_cache, user_state
@@ -66,26 +66,18 @@ def min_bytes_per_s() -> float:
     return _number("RECORDZOO_MIN_SPEED", 100.0)
 
 
-def state_folder() -> Path | None:
-    """Folder of the list of prepared directories, for `cache` (``RECORDZOO_STATE``, the user's; off = no list)."""
-    text = os.environ.get("RECORDZOO_STATE", "")
-    if text.lower() in _NO[1:]:  # not "", the default
+def roots_file() -> Path | None:
+    """List of prepared directories, for `cache` (``RECORDZOO_STATE``, in the user's folder; off = no list)."""
+    if os.environ.get("RECORDZOO_STATE", "").lower() in _NO[1:]:  # not "", the default
         return None
-    folder = Path(text).expanduser() if text else user_state() / "recordzoo"
-    if not folder.is_absolute():
-        raise ArgumentError(
-            f"The environment variable RECORDZOO_STATE is {text!r}; it must be an absolute path or off."
-        )
-    return folder
+    with contextlib.suppress(RuntimeError):  # there is no home directory
+        return _folder("RECORDZOO_STATE", user_state, "") / "roots.jsonl"
+    return None
 
 
 def cache_folder() -> Path:
     """Cache folder for record sets at URLs (``RECORDZOO_CACHE_DIR``, recordzoo/sets in the user's cache)."""
-    text = os.environ.get("RECORDZOO_CACHE_DIR", "")
-    folder = Path(text).expanduser() if text else user_cache() / "recordzoo" / "sets"
-    if not folder.is_absolute():
-        raise ArgumentError(f"The environment variable RECORDZOO_CACHE_DIR is {text!r}; it must be an absolute path.")
-    return folder
+    return _folder("RECORDZOO_CACHE_DIR", user_cache, "sets")
 
 
 def cache_bytes() -> int | None:
@@ -117,6 +109,14 @@ def compile_mode() -> str:
 def quiet() -> bool:
     """Whether a constructor shows no progress on stderr while it downloads and converts (``RECORDZOO_QUIET``)."""
     return _is_on("RECORDZOO_QUIET")
+
+
+def _folder(variable: str, usual: Callable[[], Path], name: str) -> Path:
+    text = os.environ.get(variable, "")
+    folder = Path(text).expanduser() if text else usual() / "recordzoo" / name
+    if not folder.is_absolute():
+        raise ArgumentError(f"The environment variable {variable} is {text!r}; it must be an absolute path.")
+    return folder
 
 
 def _is_on(variable: str) -> bool:
@@ -164,16 +164,7 @@ def need(package: str, use: str, extra: str = "formats") -> None:
         )
 
 
-_ROOTS_FILE = "roots.jsonl"
 _MAX_BYTES = 1 << 20
-
-
-def roots_file() -> Path | None:
-    """Return the path of the list of prepared directories; None if no list is kept (``RECORDZOO_STATE=off``)."""
-    with contextlib.suppress(RuntimeError):  # there is no home directory
-        folder = state_folder()
-        return None if folder is None else folder / _ROOTS_FILE
-    return None
 
 
 def known_roots() -> list[Path]:
@@ -185,9 +176,7 @@ def remember_root(folder: Path) -> None:
     """Add a directory to the list, unless it is listed; a failure is ignored."""
     with contextlib.suppress(OSError, ValueError):  # includes ArgumentError: the finished work must not fail here
         path, text = roots_file(), os.path.abspath(folder)
-        if path is None:
-            return
-        if text in _lines() or (path.exists() and path.stat().st_size > _MAX_BYTES // 2):
+        if path is None or text in _lines() or (path.exists() and path.stat().st_size > _MAX_BYTES // 2):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(text).encode() + b"\n"
@@ -198,17 +187,15 @@ def remember_root(folder: Path) -> None:
 
 def _lines() -> list[str]:
     """Read the list; damaged lines are skipped."""
-    path = roots_file()
-    found = []
-    with contextlib.suppress(OSError):
-        if path is not None and path.is_file():
-            with path.open("rb") as file:
-                lines = file.read(_MAX_BYTES).splitlines()
-            for line in lines:
-                with contextlib.suppress(ValueError, RecursionError):
-                    text = json.loads(line)
-                    if isinstance(text, str) and "\0" not in text:
-                        found.append(text)
+    path, found = roots_file(), list[str]()
+    if path is None or not path.is_file():
+        return []
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        for line in file.read(_MAX_BYTES).splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                text = json.loads(line)
+                if isinstance(text, str) and "\0" not in text:
+                    found.append(text)
     return found
 
 
