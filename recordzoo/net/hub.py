@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recordzoo.base.settings import is_installed
 from recordzoo.errors import RemoteError
 from recordzoo.net.failures import remote_error
 from recordzoo.net.url import Url
@@ -49,20 +48,6 @@ class HubDataset:
 def is_bucket(url: Url) -> bool:
     """Whether a URL is in a bucket of the Hub."""
     return _BUCKET.fullmatch(url.public) is not None
-
-
-def check_buckets(url: Url) -> None:
-    """Raise if a URL is in a bucket and the installed huggingface_hub knows none.
-
-    Raises:
-        RemoteError: It is older than 1.6.
-    """
-    if is_bucket(url) and is_installed("huggingface_hub"):
-        from huggingface_hub import HfApi
-
-        if not hasattr(HfApi, "batch_bucket_files"):
-            text = f"{url} cannot be opened: buckets need huggingface_hub 1.6. Run: pip install -U huggingface_hub"
-            raise RemoteError(text, url=str(url), status=None)
 
 
 def put_in_bucket(fs: "AbstractFileSystem", path: Path, url: Url) -> None:

@@ -24,7 +24,7 @@ from recordzoo.net.failures import (
     remote_error,
     status_of,
 )
-from recordzoo.net.hub import check_buckets, is_bucket, put_in_bucket
+from recordzoo.net.hub import is_bucket, put_in_bucket
 from recordzoo.net.url import WITHOUT_SERVER, Url
 
 if TYPE_CHECKING:
@@ -99,7 +99,6 @@ class Store:
                 _abandoned.append(self._fs)
             if self.url.scheme not in WITHOUT_SERVER:
                 check_online(self.url)
-            check_buckets(self.url)
             failure = None
             try:
                 from fsspec.config import conf
