@@ -6,8 +6,7 @@ import itertools
 import logging
 import os
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -37,7 +36,7 @@ _POLL_S = 0.2
 _RECORDED = "sha256"
 """Hash of raw files without a published hash."""
 
-_MOST, _MOST_IN_FOLDER = 20_000, 2000  # paths that `near` looks at: the root may be a shared disk
+_MOST = 2000  # entries that `near` looks at: the root may be a shared disk
 _NUM_SHOWN = 3
 
 logger = logging.getLogger("recordzoo")
@@ -385,43 +384,17 @@ def near(root: Path, looked_for: Iterable[str]) -> str:
     """
     names = [name for name in dict.fromkeys(looked_for) if not re.search(r"[ *<|]", name)]
     wanted = [name for name in names if not os.path.isfile(root / name)]
-    other, found = _best_root(root, list(itertools.islice(_entries(root), _MOST)), wanted)
+    root, below = root.absolute(), list[Path]()
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        below += [root / entry.name for entry in itertools.islice(entries, _MOST) if is_folder(entry)]
+    places = [(folder, wanted) for folder in sorted(below)]
+    for depth, folder in enumerate(root.parents, 1):  # is it the root of what the given one is a part of?
+        start = "".join(f"{part}/" for part in root.parts[-depth:])
+        places.append((folder, [name for name in wanted if name.startswith(start)]))
+    there = [(folder, [name for name in names if os.path.exists(folder / name)]) for folder, names in places]
+    other, found = max(there, key=lambda each: len(each[1]), default=(root, []))
     if found:
         are = "is" if len(found) == 1 else "are"
         return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
     empty = [name for name in wanted if os.path.exists(root / name)]
     return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
-
-
-def _entries(root: Path) -> Iterator[str]:
-    """Yield the names of what is below a folder, those of folders with a "/" at the end; the shallow ones first."""
-    waiting = deque([""])
-    while waiting:
-        folder = waiting.popleft()
-        try:
-            with os.scandir(root / folder) as entries:
-                found = {entry.name: is_folder(entry) for entry in itertools.islice(entries, _MOST_IN_FOLDER)}
-        except OSError:
-            continue
-        for name, has_more in sorted(found.items()):
-            if name.startswith(".") or name == "__MACOSX" or ".records" in name:
-                continue
-            path = f"{folder}{name}{'/' if has_more else ''}"
-            yield path
-            if has_more:
-                waiting.append(path)
-
-
-def _best_root(root: Path, there: Sequence[str], wanted: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return the root that has most of what is wanted, and what it has.
-
-    A folder above the given root is only one if what is wanted begins with the folders from there to the root.
-    """
-    root, known = root.absolute(), {name.rstrip("/") for name in there}
-    folders = [name for name in there if name.endswith("/")]
-    found = [(root / top, [name for name in wanted if top + name.rstrip("/") in known]) for top in folders]
-    for depth, path in enumerate(root.parents, 1):
-        start = "".join(f"{part}/" for part in root.parts[-depth:])
-        names = [name for name in wanted if name.startswith(start)]
-        found.append((path, [name for name in names if os.path.exists(path / name)]))
-    return max(found, key=lambda each: len(each[1]), default=(root, []))
