@@ -516,6 +516,16 @@ class Labels:
         valid = f"a class name or a number from 0 to {len(self.names) - 1:,}" if self.names else "one of the targets"
         raise ArgumentError(f"There is no class {text!r}; valid is {valid}.{hint}")
 
+    def numbers_of(self, classes: Sequence[str | int]) -> tuple[int, ...]:
+        """Return the number of each class, as `find`; there must be one."""
+        every = []
+        for given in classes:
+            found = self.find(given)
+            if len(found) > 1:
+                raise ArgumentError(f"Several classes are called {given!r}: {found}. Give their numbers.")
+            every += found
+        return tuple(every)
+
 
 def load_labels(reader: RecordReader) -> Labels | None:
     """Find a record set's classes: integers, one for each position, in the default target.
@@ -550,10 +560,4 @@ def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[i
     labels = load_labels(reader)
     if labels is None:
         raise ArgumentError(f"{reader.path} has no classes: no field target or label holds a whole number each.")
-    found = []
-    for given in classes:
-        numbers = labels.find(given)
-        if len(numbers) > 1:
-            raise ArgumentError(f"Several classes are called {given!r}: {numbers}. Give their numbers.")
-        found.append(numbers[0])
-    return tuple(found)
+    return labels.numbers_of(classes)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, name_first, no_split
+from recordzoo.base.text import JSON, counted, no_split
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.options import NewOptions, Options
 from recordzoo.preparing.preparation import ensure
@@ -22,7 +22,7 @@ from recordzoo.raw.member import Source
 from recordzoo.recipes.from_sets import SetRecipe, SetSource
 from recordzoo.recipes.recipe import Stored, Table
 from recordzoo.records.manifest import BlobSpec, SetKind
-from recordzoo.records.reader import RecordReader, class_numbers
+from recordzoo.records.reader import Labels, RecordReader, class_numbers
 from recordzoo.sets.merge import is_made, new_metadata, new_place, said_of
 
 Indices = Sequence[int] | NDArray[np.integer[Any]]
@@ -299,11 +299,4 @@ def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
     selection = dataset._selection
     if "classes" not in vars(dataset) and selection.column == selection.reader.manifest.label_field:
         return class_numbers(selection.reader, classes)
-    names = dataset.classes
-    found = []
-    for given in classes:
-        number = names.index(given) if given in names else given
-        if not isinstance(number, int) or not 0 <= number < len(names):
-            raise ArgumentError(f"There is no class {given!r} in the subset; it has {name_first(names, 5)}.")
-        found.append(number)
-    return tuple(found)
+    return Labels("", np.arange(len(dataset.classes)), dataset.classes).numbers_of(classes)
