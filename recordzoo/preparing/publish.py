@@ -434,8 +434,7 @@ def publishing(
     Raises:
         PrepareError: Something else is at the output's path, or the disk failed.
         DiskSpaceError: The disk is full.
-        Exception: Any error of `is_ready` and the block; a `RecordZooError` or `OSError` only if no other process has
-            published.
+        Exception: Any error of `is_ready` and the block.
     """
     build, before = Build(output), generation(output.path)
 
@@ -463,7 +462,16 @@ def publishing(
         yield None
         return
     try:
-        yield from _built(build, is_done, progress, replaces=replaces)
+        try:
+            yield build
+            if not build.publish(replaces=replaces) and not is_done():
+                raise PrepareError(f"{output.path} was made by another process meanwhile.", path=str(output.path))
+        except BaseException:
+            build.release()
+            raise
+        build.remove()
+        if is_record_set(output.path):
+            settings.remember_root(output.path.parent)
     except OSError as err:
         if isinstance(err, RecordZooError) or not build.plan:  # nothing was written yet
             raise
@@ -486,31 +494,6 @@ def _wait(build: Build, is_done: Callable[[], bool], progress: Progress) -> bool
             progress.note(f"Waiting for {other}, which prepares {path}{how_far}.")
         time.sleep(nap * jitter.uniform(0.7, 1.0))  # spreads processes that started together
         nap = min(_POLL_S[1], nap * 1.3)
-    return False
-
-
-def _built(build: Build, is_done: Callable[[], bool], progress: Progress, *, replaces: bool) -> Iterator[Build]:
-    """Yield a build, then publish it."""
-    path = build.output.path
-    try:
-        yield build
-        if not build.publish(replaces=replaces) and not is_done():
-            raise PrepareError(f"{path} was made by another process meanwhile.", path=str(path))
-    except BaseException as err:
-        build.release()
-        if not isinstance(err, RecordZooError | OSError) or not _is_true(is_done):
-            raise
-        progress.note(f"{err} Another process has published {path} meanwhile.")
-        return
-    build.remove()
-    if is_record_set(path):
-        settings.remember_root(path.parent)
-
-
-def _is_true(is_done: Callable[[], bool]) -> bool:
-    """Whether the output exists; False if checking fails, because a second error must not hide the first."""
-    with contextlib.suppress(Exception):
-        return is_done()
     return False
 
 
