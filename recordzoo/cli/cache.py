@@ -22,7 +22,7 @@ from recordzoo.cli.options import DryRun, Json, data_argument, flag, path_argume
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import LOCK, Build, Output, build_path, kept_from_others
+from recordzoo.preparing.publish import LOCK, Build, Output, build_path
 from recordzoo.preparing.raw import is_marked, mark_path, remove_marked
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -149,13 +149,16 @@ def _remove(item: Item) -> str:
         elif item.kind == BUILD:
             return _remove_build(path)
         else:
-            with kept_from_others(Output(path)) as is_free:
-                if not is_free:
-                    return "another process works on it"
+            build = Build(Output(path))
+            if not build.try_lock():
+                return "another process works on it"
+            try:
                 removed = path.with_name(f"{path.name}.build-{uuid.uuid4().hex[:8]}")  # listed after a kill
                 removed.mkdir()
                 path.rename(removed / "old")
                 shutil.rmtree(removed)
+            finally:
+                build.release()
         durable.sync_directory(path.parent)
     except (OSError, RecordZooError) as err:
         return str(err)

@@ -334,23 +334,6 @@ def tidy(output: Output) -> None:
                 build.release()
 
 
-@contextlib.contextmanager
-def kept_from_others(output: Output) -> Iterator[bool]:
-    """Keep other processes from building an output while the block removes it.
-
-    Yields:
-        Whether no process builds it; if False, remove nothing.
-    """
-    build = Build(output)
-    if not build.try_lock():
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        build.release()
-
-
 def canonical(document: Mapping[str, Any]) -> bytes:
     """Encode a document as JSON: equal documents give equal bytes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

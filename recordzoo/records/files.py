@@ -11,7 +11,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from recordzoo.base import files as system_files
 from recordzoo.base import process as processes
@@ -20,28 +20,16 @@ from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
 from recordzoo.records.manifest import MANIFEST_NAME
 
+if TYPE_CHECKING:
+    from recordzoo.records.remote import RemoteDirectory  # its imports are slow
+
+AnyDirectory: TypeAlias = "Directory | RemoteDirectory"
+"""A record set's files, in a directory or at a URL."""
+
 Opener = Callable[[str, int | None], int]
 """`AnyDirectory.open`, or that of another source of files."""
 
 _read_at = system_files.pread
-
-
-class AnyDirectory(Protocol):
-    """A record set's files, in a directory or at a URL."""
-
-    @property
-    def path(self) -> Path | Url:
-        """The directory's path or URL."""
-
-    def open(self, name: str, size_bytes: int | None = None) -> int:
-        """Open a file of exactly `size_bytes` and return its descriptor.
-
-        Raises:
-            RecordError: The file is missing, or another one.
-        """
-
-    def drop(self, name: str) -> bool:
-        """Remove a damaged cached copy, so that `open` fetches the file again; False if it is not a copy."""
 
 
 class Directory:
