@@ -79,37 +79,25 @@ class PoolProgress:
     def __init__(self, folder: Path, expansion: float, progress: Progress) -> None:
         self._folder, self._expansion, self._progress = folder, expansion, progress
         self._there = written_bytes(folder)
-        self._done = self._told = 0  # bytes of raw data: of finished units, and those that the progress knows of
+        self._told = 0  # bytes of raw data that the progress knows of
         self._next_look = 0.0
 
-    def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
-        """Count a finished unit.
+    def tell(self, done_bytes: int, running_bytes: int, num_images: int) -> None:
+        """Report the bytes of finished units and, if a look is due, those that running ones seem to have read.
 
         Args:
-            shards: Its shards.
-            size_bytes: The size of its raw data.
+            done_bytes: The size of the raw data of all finished units.
+            running_bytes: That of the running ones.
+            num_images: How many images were stored by the units that ended since the last call.
         """
-        self._done += size_bytes
-        self._tell(self._done, sum(facts.num_images for facts in shards))
-
-    def look(self, running_bytes: int) -> None:
-        """Report the bytes written since the last look, if the next look is due.
-
-        Args:
-            running_bytes: The size of the raw data of the running units.
-        """
-        begin = time.monotonic()
-        if begin < self._next_look or self._expansion <= 0:
-            return
-        read = int((written_bytes(self._folder) - self._there) / self._expansion)
-        self._tell(min(read, self._done + running_bytes))
-        end = time.monotonic()
-        self._next_look = end + max(_EVERY_S, _REST * (end - begin))
-
-    def _tell(self, num_bytes: int, num_images: int = 0) -> None:
-        fresh = max(0, num_bytes - self._told)
-        self._told += fresh
-        self._progress.advance(fresh, num_images)
+        begin, read = time.monotonic(), 0
+        if begin >= self._next_look and self._expansion > 0:
+            read = int((written_bytes(self._folder) - self._there) / self._expansion)
+            end = time.monotonic()
+            self._next_look = end + max(_EVERY_S, _REST * (end - begin))
+        now = max(done_bytes, min(read, done_bytes + running_bytes), self._told)
+        self._progress.advance(now - self._told, num_images)
+        self._told = now
 
 
 @dataclass(frozen=True)
@@ -119,8 +107,7 @@ class Pool:
     Attributes:
         executor: Hands units to them.
         places: Target number of units at the workers, running or queued.
-        is_own: Whether they are processes of this preparation on this machine. They read through the same page cache as
-            the hash of an archive.
+        is_own: Whether they are processes of this preparation on this machine.
         shared: The reference to the data shared by all units; None: each unit is sent whole.
     """
 
@@ -156,27 +143,6 @@ class Pool:
         return PrepareError(f"{text} What is finished is kept; run the same command again.")
 
 
-@contextlib.contextmanager
-def _pool(executor: Executor | None, tasks: Sequence[Task], num_workers: int) -> Iterator[Pool]:
-    """Yield the workers: a user's executor, which is not shut down, or processes on this machine.
-
-    The executor gets all units at once. The processes end with the block or with this process.
-    """
-    if executor is not None:
-        # Threads share this process's memory.
-        shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
-        yield Pool(executor, len(tasks), is_own=False, shared=shared)
-        return
-    setup = tasks[0].recipe.worker_setup()
-    own = loky.ProcessPoolExecutor(
-        max_workers=min(num_workers, len(tasks)), initializer=serve, initargs=(os.getpid(), setup)
-    )
-    try:
-        yield Pool(own, num_workers + 1, is_own=True)
-    finally:
-        own.shutdown(wait=True, kill_workers=True)
-
-
 def run_tasks(
     finished: Finished,
     tasks: Sequence[Task],
@@ -195,7 +161,7 @@ def run_tasks(
         hashes: Running hashes of the archives.
         progress: Receives the progress.
         num_workers: Maximum number of local processes; 1: this process.
-        executor: Converts in all its workers instead.
+        executor: Converts in all its workers instead; gets all units at once, and is not shut down.
         expansion: Estimated bytes written per byte of raw data.
     """
     if not tasks:
@@ -207,8 +173,17 @@ def run_tasks(
             _run_here(finished, task, progress)
         return
     meter = PoolProgress(finished.folder, expansion, progress)
-    with _pool(executor, tasks, num_workers) as pool:
-        _run_pool(finished, pool, tasks, hashes if pool.is_own else (), meter)
+    if executor is not None:
+        # Threads share this process's memory.
+        shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
+        _run_pool(finished, Pool(executor, len(tasks), is_own=False, shared=shared), tasks, (), meter)
+        return
+    num_workers, setup = min(num_workers, len(tasks)), tasks[0].recipe.worker_setup()
+    own = loky.ProcessPoolExecutor(num_workers, initializer=serve, initargs=(os.getpid(), setup))
+    try:  # they read through the same page cache as the hash of an archive
+        _run_pool(finished, Pool(own, num_workers + 1, is_own=True), tasks, hashes, meter)
+    finally:
+        own.shutdown(wait=True, kill_workers=True)
 
 
 def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
@@ -232,27 +207,27 @@ def _run_pool(
     # Approximate offsets of units in the archive. After a resume they are too low: units are only submitted earlier.
     offsets = itertools.accumulate((task.unit.size_bytes for task in tasks), initial=0)
     starts = dict(zip((task.number for task in tasks), offsets, strict=False))
+    done_bytes = 0
     try:
         while waiting or running:
             while waiting and len(running) < pool.places:
-                if not _may_start(starts[waiting[-1].number], hashes, running):
+                hashed_to = sum(each.position for each in hashes)
+                if hashes and running and starts[waiting[-1].number] - AHEAD_BYTES > hashed_to:
                     break
                 task = waiting.pop()
                 running[pool.submit(task)] = task
+            num_images = 0
             for future in wait(running, _POLL_S, FIRST_COMPLETED).done:
-                shards, task = pool.result(future), running.pop(future)
+                shards = pool.result(future)
                 finished.add(shards)
-                meter.finished(shards, task.unit.size_bytes)
+                done_bytes += running.pop(future).unit.size_bytes
+                num_images += sum(facts.num_images for facts in shards)
             finished.check()
-            meter.look(sum(task.unit.size_bytes for task in running.values()))
+            meter.tell(done_bytes, sum(task.unit.size_bytes for task in running.values()), num_images)
     except BaseException:
         for future in running:  # what the workers finish meanwhile is found by the next run
             future.cancel()
         raise
-
-
-def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
-    return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
 
 
 def versions() -> dict[str, str]:
