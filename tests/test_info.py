@@ -59,7 +59,7 @@ def odd(tmp_path_factory):
         classes=HOSTILE_NAMES,
         encoding="image",
         source="\x1b[31mtree",
-        raw_files=[RawFile("evil\u202e.tar", 5, None)],
+        raw_files=(RawFile("evil\u202e.tar", 5, None),),
         metadata={"k\x1by": "v\x1b[0m", "many": list(range(1000))},
     )
 

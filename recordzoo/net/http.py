@@ -341,12 +341,13 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
         "Accept-Encoding": "identity",  # a re-compressed body has other offsets
         **headers,
     }
+    timeout = settings.timeout_s() or None  # 0: no limit
     try:
         response = session.get(
             url,
             headers=all_headers,
             auth=None if login is None else requests.auth.HTTPBasicAuth(*login),
-            timeout=settings.timeout_s() or None,  # 0: no limit
+            timeout=timeout,
             stream=True,
         )
     except (requests.exceptions.RequestException, ValueError) as err:

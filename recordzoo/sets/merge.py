@@ -147,8 +147,13 @@ def _check_alike(readers: Sequence[RecordReader]) -> None:
             old, new = before.get(what, "absent"), now.get(what, "absent")
             if old == new:
                 continue
+            hint = ""
+            if "absent" not in (old, new) and old.startswith("raw ") != new.startswith("raw "):
+                name = what.removeprefix("the field ")
+                hint = f"; convert it again with kinds={{{name}: 'raw'}} where it is no raw field"
             raise ArgumentError(
-                f"{first.path} and {reader.path} cannot be merged: {what} is {old} in the first, {new} in the second."
+                f"{first.path} and {reader.path} cannot be merged: {what} is {old} in the first, {new} in the "
+                f"second{hint}."
             )
 
 
