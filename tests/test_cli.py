@@ -255,8 +255,7 @@ class TestErrors:
             assert "Traceback" not in stderr
             result = recordzoo(*arguments, "--discard-raw")
             assert result.returncode == 0, result.stderr
-            assert server.requests(ARCHIVE)[-1].range is not None
-            assert server.requests(ARCHIVE)[-1].sent < len(mirrored)
+            assert server.requests(ARCHIVE)[-1].range is None  # without a hash, another process trusts no part
         assert len(RecordReader(tmp_path / "cub200.records")) == 32
         assert [path.name for path in tmp_path.glob("[!.]*")] == ["cub200.records"]
 
