@@ -15,8 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from recordzoo.base.text import NUM_SHOWN
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.own.columns import NUM_SHOWN, USUAL, Columns
+from recordzoo.own.columns import USUAL, Columns
 from recordzoo.own.lists import ListRecipe
 
 

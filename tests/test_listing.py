@@ -167,8 +167,8 @@ class TestMissingFiles:
         with pytest.raises(NotPreparedError) as caught:
             made(path)
         assert (
-            f"gone.jpg (line 10: No such file or directory); folder.jpg (line 11: a directory); {tmp_path}/gone too.jpg"
-            " (line 12: No such file or directory); fifo.jpg (line 13: no regular file)."
+            f"gone.jpg (line 10: No such file or directory), folder.jpg (line 11: a directory), {tmp_path}/gone too.jpg"
+            " (line 12: No such file or directory), fifo.jpg (line 13: no regular file)."
         ) in str(caught.value)
         assert caught.value.num_missing == 4
         assert sorted(tmp_path.iterdir()) == before

@@ -1,4 +1,4 @@
-"""Texts that people read or write: names of files, similar words, addresses without their logins, widths."""
+"""Texts that people read or write: names of files, similar words, faults, addresses without their logins, widths."""
 
 import codecs
 import contextlib
@@ -271,6 +271,56 @@ def name_first(names: Sequence[str], most: int) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun: "1 image", "2,000 images"; `many` if it is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+NUM_SHOWN = 20
+"""Number of faults, or of files, that a message names."""
+
+MAX_SHOWN = 400
+"""Number of characters of a fault that a message shows."""
+
+
+class Faults:
+    """Collects the faults of a list, or of a directory's annotation files.
+
+    Args:
+        path: The list or the directory.
+        word: The word for a line in messages: "line" or "row".
+        advice: What else can be done.
+    """
+
+    def __init__(self, path: Path, word: str = "line", advice: str = "") -> None:
+        self._path, self.word, self._advice = path, word, advice
+        self.first = 0 if word == "row" else 1
+        self._found: list[tuple[int | None, str]] = []
+
+    def add(self, what: str, line: int | None = None) -> None:
+        """Add a fault, maybe of a line; a long one, such as one with a cell, is cut."""
+        self._found.append((line, shorten(what, MAX_SHOWN)))
+
+    def raise_if_any(self) -> None:
+        """Raise an error that names the faults.
+
+        Raises:
+            SourceError: There are faults.
+        """
+        if not self._found:
+            return
+        found = sorted(dict.fromkeys(self._found), key=lambda fault: fault[0] or 0)
+        lines: dict[str, list[str]] = {}
+        for line, what in found[:NUM_SHOWN]:
+            lines.setdefault(what, []).extend([] if line is None else [str(line)])
+        shown = []
+        for what, at in lines.items():
+            where = f"{self.word}{'s' if len(at) > 1 else ''} {', '.join(at)}: "
+            shown.append(where + what if at else what)
+        more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
+        raise SourceError(
+            f"{self._path} cannot be used: {'; '.join(shown)}{more}.{self._advice}",
+            path=str(self._path),
+            lines=[line for line, _ in found],
+            problems=tuple(what for _, what in found),
+        )
 
 
 def display_width(text: str) -> int:

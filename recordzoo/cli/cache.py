@@ -147,7 +147,8 @@ def _remove(item: Item) -> str:
         if item.kind == RAW:
             remove_marked(path)
         elif item.kind == BUILD:
-            return _remove_build(path)
+            if problem := _remove_build(path):
+                return problem
         else:
             build = Build(Output(path))
             if not build.try_lock():
@@ -173,10 +174,7 @@ def _remove_build(path: Path) -> str:
     elif not build.try_lock(makes=False):
         return "another process works on it"
     build.remove()
-    if path.exists():
-        return "some of its files cannot be deleted"
-    durable.sync_directory(path.parent)
-    return ""
+    return "some of its files cannot be deleted" if path.exists() else ""
 
 
 def _find_items(places: Iterable[Path]) -> list[Item]:

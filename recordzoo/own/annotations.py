@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from recordzoo.base.files import MAX_TEXT_BYTES, is_folder, read_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, lines_of, name_first
+from recordzoo.base.text import JSON, Faults, counted, lines_of, name_first
 from recordzoo.errors import SourceError
-from recordzoo.own.columns import Faults
 from recordzoo.own.listing import Column, Listing
 from recordzoo.own.values import is_storable
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under

@@ -13,7 +13,7 @@ from typing import Any
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import is_installed, need
-from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten, shown
+from recordzoo.base.text import JSON, Faults, counted, did_you_mean, encoding_problems, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
@@ -32,12 +32,6 @@ LABEL_COLUMNS = ("label", "class", "target", "category", "labels", "class_id", "
 TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
 """Kinds of targets."""
 
-NUM_SHOWN = 20
-"""Number of faults, or of files, that a message names."""
-
-MAX_SHOWN = 400
-"""Number of characters of a fault that a message shows."""
-
 _BOXES = (("xmin", "xmax"), ("x1", "x2"), ("x1", "y1", "w"), ("x", "y", "w", "h"), ("x", "y", "width"), ("bbox",))
 """Columns of tables of boxes: in small letters, without other characters."""
 
@@ -49,49 +43,6 @@ _MAX_LIST_BYTES = 16 << 30
 _MARKS, _LEAST_MARKS = {"0", "1", "0.0", "1.0"}, 2
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
-
-
-class Faults:
-    """Collects the faults of a list, or of a directory's annotation files.
-
-    Args:
-        path: The list or the directory.
-        word: The word for a line in messages: "line" or "row".
-        advice: What else can be done.
-    """
-
-    def __init__(self, path: Path, word: str = "line", advice: str = "") -> None:
-        self._path, self.word, self._advice = path, word, advice
-        self.first = 0 if word == "row" else 1
-        self._found: list[tuple[int | None, str]] = []
-
-    def add(self, what: str, line: int | None = None) -> None:
-        """Add a fault, maybe of a line; a long one, such as one with a cell, is cut."""
-        self._found.append((line, shorten(what, MAX_SHOWN)))
-
-    def raise_if_any(self) -> None:
-        """Raise an error that names the faults.
-
-        Raises:
-            SourceError: There are faults.
-        """
-        if not self._found:
-            return
-        found = sorted(dict.fromkeys(self._found), key=lambda fault: fault[0] or 0)
-        lines: dict[str, list[str]] = {}
-        for line, what in found[:NUM_SHOWN]:
-            lines.setdefault(what, []).extend([] if line is None else [str(line)])
-        shown = []
-        for what, at in lines.items():
-            where = f"{self.word}{'s' if len(at) > 1 else ''} {', '.join(at)}: "
-            shown.append(where + what if at else what)
-        more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
-        raise SourceError(
-            f"{self._path} cannot be used: {'; '.join(shown)}{more}.{self._advice}",
-            path=str(self._path),
-            lines=[line for line, _ in found],
-            problems=tuple(what for _, what in found),
-        )
 
 
 class Texts(list[str]):

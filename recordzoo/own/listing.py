@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON, name_first, shorten
+from recordzoo.base.text import JSON, MAX_SHOWN, NUM_SHOWN, name_first, shorten
 from recordzoo.errors import NotPreparedError
-from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
 from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
@@ -249,9 +248,8 @@ class ListSource(SizedSource):
     @functools.cached_property
     def _files(self) -> FileTable:
         """Read the status of every file."""
-        base = self.listing.base
-        table, problems = FileTable(str(base)), []
-        files = Files(base, allow_paths=self.allow_paths)
+        table, problems = FileTable(str(self.listing.base)), []
+        files = Files(self.listing.base, allow_paths=self.allow_paths)
         for name in self.names:
             found = files.look(name)
             if isinstance(found, str):
@@ -266,14 +264,13 @@ class ListSource(SizedSource):
         listing = self.listing
         lines = dict(zip(reversed(listing.files["image"]), reversed(listing.lines), strict=False))
         problems = sorted(problems, key=lambda problem: lines.get(problem[0], 0))
-        shown = "; ".join(
+        shown = [
             f"{shorten(name, MAX_SHOWN)} ({f'{listing.word} {lines[name]}: ' if name in lines else ''}{why})"
-            for name, why in problems[:NUM_SHOWN]
-        )
-        more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
+            for name, why in problems
+        ]
         raise NotPreparedError(
-            f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
-            f"{more}. {listing.where} on_error='skip' (--on-error skip) leaves them out.",
+            f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: "
+            f"{name_first(shown, NUM_SHOWN)}. {listing.where} on_error='skip' (--on-error skip) leaves them out.",
             path=self.description,
             num_missing=len(problems),
         )

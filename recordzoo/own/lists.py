@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, is_device, name_first, quote, shorten
+from recordzoo.base.text import JSON, MAX_SHOWN, counted, is_device, name_first, quote, shorten
 from recordzoo.errors import SourceError
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
-    MAX_SHOWN,
     TARGET_KINDS,
     USUAL,
     Columns,
