@@ -450,7 +450,7 @@ def _made(kind: Any, where: str, table: Mapping[str, Any], /, **given: Any) -> A
             raise ArgumentError(f"{where} has the unknown key {key}.")
         found = value
         if get_origin(types[key]) is tuple or tuple[str, ...] in get_args(types[key]):
-            found = (value,) if isinstance(value, str) else tuple(value)
+            found = tuple(value) if isinstance(value, list | tuple) else (value,)
         if not _fits(found, types[key]):
             raise ArgumentError(f"{where}: {key} must be of the type {types[key]}; it is {value!r}.")
         given[key] = float(found) if types[key] is float else found
