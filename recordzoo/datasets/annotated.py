@@ -25,9 +25,10 @@ from recordzoo.base.text import TrainVal, text_of
 from recordzoo.datasets.annotated_recipe import CATEGORIES
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError, SourceError
 from recordzoo.families.base import Root, Transform, ZooDataset
+from recordzoo.families.derived import derived, is_unchanged, snapshot
 from recordzoo.families.files import Files, SplitPairsDataset
 from recordzoo.families.folders import Loader, LoaderDataset, PathLoader, as_file
-from recordzoo.families.selection import Selection, derived, is_unchanged, snapshot
+from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import ANNOTATIONS, dataset_recipe
 from recordzoo.recipes.folders import FlatRecipe

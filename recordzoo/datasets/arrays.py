@@ -17,8 +17,9 @@ from recordzoo.datasets.arrays_recipe import MEDMNIST_SIZES, MEDMNIST_SPLITS, DS
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.folders import SplitDataset, check_types
-from recordzoo.families.selection import MutableSelection, Selection, derived, list_index
+from recordzoo.families.selection import MutableSelection, Selection, list_index
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.recipe import NO_TARGET

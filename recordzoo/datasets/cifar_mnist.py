@@ -13,7 +13,8 @@ from recordzoo.datasets.cifar_mnist_recipe import CORRUPTIONS
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.selection import Selection, derived
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 

@@ -16,8 +16,8 @@ from recordzoo.base.text import TrainTest, TrainValTest
 from recordzoo.datasets.class_folders_recipe import FOLDS, SPLITS
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.folders import ClassFolderDataset, Loader, SamplesDataset, SplitFilesDataset, TargetTypesDataset
-from recordzoo.families.selection import derived
 from recordzoo.preparing.options import PrepareOptions
 
 

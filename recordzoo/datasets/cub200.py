@@ -17,8 +17,9 @@ from recordzoo.base.text import TrainTest
 from recordzoo.datasets.cub200_recipe import IMAGES, NEEDS, CUB200Segmentations, names_digest
 from recordzoo.errors import OtherSourceError, RecordError
 from recordzoo.families.base import Root, Transform, check_choice, open_one
+from recordzoo.families.derived import derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
-from recordzoo.families.selection import Selection, derived, not_listed
+from recordzoo.families.selection import Selection, not_listed
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.net.url import Url
 from recordzoo.preparing.changes import find_changes, warn_of_changes

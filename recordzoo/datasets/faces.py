@@ -16,17 +16,10 @@ from recordzoo.base.text import TrainValTest
 from recordzoo.datasets.faces_recipe import LFW_FOLDERS, SECOND, lfw_list
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, SplitDataset
-from recordzoo.families.selection import (
-    MutableSelection,
-    Selection,
-    derived,
-    join_name,
-    list_paths,
-    list_targets,
-    with_form,
-)
+from recordzoo.families.selection import MutableSelection, Selection, join_name, list_paths, list_targets, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name

@@ -18,8 +18,9 @@ from recordzoo.datasets.imagenet_forms import DEVKIT, META_BIN, all_wnids, read_
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError
 from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.folders import ClassFolderDataset, Loader
-from recordzoo.families.selection import Selection, ValueSelection, derived
+from recordzoo.families.selection import Selection, ValueSelection
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 

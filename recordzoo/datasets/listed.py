@@ -32,9 +32,10 @@ from recordzoo.base.text import TrainTest, TrainVal, TrainValTest
 from recordzoo.datasets import listed_recipe as recipe
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset, FilesDataset
 from recordzoo.families.folders import Loader, PillowLoader, SamplesDataset, SplitDataset, SplitFilesDataset
-from recordzoo.families.selection import Selection, UnlabelledSelection, derived, list_targets, not_listed, with_form
+from recordzoo.families.selection import Selection, UnlabelledSelection, list_targets, not_listed, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import class_labels, find_name

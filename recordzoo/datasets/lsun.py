@@ -14,7 +14,8 @@ from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset
-from recordzoo.families.selection import Selection, derived
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions

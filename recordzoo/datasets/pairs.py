@@ -37,8 +37,9 @@ from recordzoo.datasets.pairs_recipe import (
     voc_split,
 )
 from recordzoo.families.base import Pair, Root, Transform, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset
-from recordzoo.families.selection import derived, list_targets
+from recordzoo.families.selection import list_targets
 from recordzoo.images.decode import decode_rgb
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe

@@ -10,7 +10,8 @@ from PIL import Image
 from typing_extensions import override
 
 from recordzoo.families.base import BatchSource, Pair, Root, Transform, ZooDataset
-from recordzoo.families.selection import derived, list_targets
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import list_targets
 from recordzoo.preparing.options import PrepareOptions
 
 # Any, in this module: indices, labels and samples are what the user assigned or the transforms returned.

@@ -12,7 +12,7 @@ Rules:
 * The signature is torchvision's, name by name, with our options behind it, keyword-only. Where a family has it, the
   family's ``__init__`` is inherited. A class with an ``__init__`` of its own documents the arguments that only it has:
   those that many datasets have are documented once, at `ZooDataset.__init__`, which ``help(EuroSATRecord)`` shows.
-* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.selection`): made
+* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.derived`): made
   when they are first asked for, of torchvision's type, and pickled only if they were changed. ``__getitem__`` and
   ``__len__`` do not ask for one: `_as_opened` and `_length` say whether the record set still has the answer, or what
   the user made of the attribute counts.
@@ -34,7 +34,8 @@ from torchvision.datasets.vision import VisionDataset
 
 from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
-from recordzoo.families.selection import Made, Selection, derived, list_index, warn_if_left_behind
+from recordzoo.families.derived import Made, derived
+from recordzoo.families.selection import Selection, list_index, warn_if_left_behind
 from recordzoo.images.decode import RecordName, image_problem
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import RemoteFile, Url, is_url

@@ -9,8 +9,9 @@ from PIL import Image
 from typing_extensions import override
 
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset
+from recordzoo.families.derived import derived
 from recordzoo.families.folders import LoaderDataset, SplitDataset, SplitName
-from recordzoo.families.selection import derived, join_name, list_paths, list_targets
+from recordzoo.families.selection import join_name, list_paths, list_targets
 from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import ListedRecipe, dataset_recipe, find_name

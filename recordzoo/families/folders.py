@@ -25,9 +25,9 @@ from recordzoo import catalogue
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.families.selection import (
     Selection,
-    derived,
     join_name,
     list_samples,
     list_targets,

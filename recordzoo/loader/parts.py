@@ -20,7 +20,8 @@ from torchvision.datasets.vision import StandardTransform
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
-from recordzoo.families.selection import Selection, derived, selection_of
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection, selection_of
 from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.manifest import FieldKind
 from recordzoo.records.reader import RecordReader
