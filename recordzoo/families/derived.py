@@ -1,4 +1,4 @@
-"""`derived`: attributes of a dataset that are made when they are first asked for, and whether they were changed since."""
+"""`derived`: attributes of a dataset that are made when they are first asked for; whether they were changed since."""
 
 import operator
 import zlib
