@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 from torch.utils.data import Dataset
+from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
@@ -164,13 +165,18 @@ class ZooDataset(Dataset[Pair]):
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool | None = False,
+        loader: Any = default_loader,
         *,
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         """Open the record set, with the arguments of `__init__`, and show a split of it; "" for all of it."""
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._show(self._selection_of(self._open_part(download=download, options=options), split))
+        self._show_opened(self._selection_of(self._open_part(download=download, options=options), split), loader)
+
+    def _show_opened(self, selection: Selection, loader: Any) -> None:
+        """Show samples of the record set; only classes of images that are made of paths have a loader."""
+        self._show(selection)
 
     def _start(
         self,

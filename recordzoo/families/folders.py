@@ -240,23 +240,10 @@ class LoaderDataset(ZooDataset):
         self._open_split(root, "", transform, target_transform, download, loader, **options)
 
     @override
-    def _open_split(
-        self,
-        root: Root,
-        split: str,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool | None = False,
-        loader: Loader | None = default_loader,
-        *,
-        transforms: Transform = None,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        reader = self._open_part(download=download, options=options)
+    def _show_opened(self, selection: Selection, loader: Loader | None) -> None:
         recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files)
         folder = type(self)._PATH(os.path.join(self.root, recipe.entry.folder, recipe.names_folder.rstrip("/")))
-        self._show_files(self._selection_of(reader, split), folder, loader)
+        self._show_files(selection, folder, loader)
 
     def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader | None) -> None:
         """Set which positions are shown.
