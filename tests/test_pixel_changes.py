@@ -111,7 +111,7 @@ def changed(found: Compiled, image: NDArray[np.uint8], change: PixelOp) -> NDArr
 @needs_numba
 @pytest.mark.parametrize("name", PIXEL_OPS)
 def test_as_torchvision(found: Compiled, name: str) -> None:
-    assert name in (found.exact_changes)
+    assert name in found.exact_changes
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
             if compiled_form(PixelOp(name, arguments), (height, width)) is None:

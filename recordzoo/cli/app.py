@@ -394,7 +394,7 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
         context = getattr(err, "ctx", None)
         path = context.command_path.split()[1:] if context else []
         said = err.format_message()
-        code, text = Exit.USAGE, f"{said}{'' if said[-1] in '.?' else '.'} See: {command(*path)} --help"
+        code, text = Exit.USAGE, f"{said}{'' if said.endswith(('.', '?')) else '.'} See: {command(*path)} --help"
     elif isinstance(err, RecordZooError | OSError):
         code, text = exit_code(err), _text(err)
     else:

@@ -388,7 +388,7 @@ def near(root: Path, looked_for: Iterable[str]) -> str:
     with contextlib.suppress(OSError), os.scandir(root) as entries:
         below += [root / entry.name for entry in itertools.islice(entries, _MOST) if is_folder(entry)]
     places = [(folder, wanted) for folder in sorted(below)]
-    for depth, folder in enumerate(root.parents, 1):  # is it the root of what the given one is a part of?
+    for depth, folder in enumerate(root.parents, 1):  # the given root may be a folder within the right one
         start = "".join(f"{part}/" for part in root.parts[-depth:])
         places.append((folder, [name for name in wanted if name.startswith(start)]))
     there = [(folder, [name for name in names if os.path.exists(folder / name)]) for folder, names in places]

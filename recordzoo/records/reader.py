@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, did_you_mean, no_split
+from recordzoo.base.text import JSON, clean, counted, did_you_mean, no_split
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
@@ -510,7 +510,7 @@ class Labels:
                 return found
         if is_number:
             return [int(text)]
-        every = [*self.names, *self.synonyms]
+        every = [clean(name) for name in (*self.names, *self.synonyms)]
         close = [name for name in every if text.lower() in name.lower()][:3]
         hint = f" Did you mean {' or '.join(close)}?" if close else did_you_mean(text, every)
         valid = f"a class name or a number from 0 to {len(self.names) - 1:,}" if self.names else "one of the targets"
