@@ -125,6 +125,17 @@ def test_pets_with_one_list(split: str, other: str, tmp_path: Path) -> None:
         recordzoo.OxfordIIITPetRecord(tmp_path, other)
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_emnist_with_one_split(train: bool, tmp_path: Path) -> None:
+    keep_only(write_tree("emnist", tmp_path), f"EMNIST/raw/*-{'test' if train else 'train'}-*")
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=r"looked for .*gzip\.zip"):  # what a download would get
+        recordzoo.EMNISTRecord(tmp_path, "letters", train=not train)
+    theirs, ours = (make(tmp_path, "letters", train=train) for make in (tv.EMNIST, recordzoo.EMNISTRecord))
+    assert seen(ours) == seen(theirs)
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=r"has no split '\w+': .* was missing .*refresh"):
+        recordzoo.EMNISTRecord(tmp_path, "letters", train=not train)
+
+
 @pytest.mark.parametrize("shape", [(-1,), (1, -1), (-1, 1)])
 def test_street_numbers_with_labels_of_any_shape(shape: tuple[int, ...], tmp_path: Path) -> None:
     path = write_tree("svhn", tmp_path) / "train_32x32.mat"

@@ -1,6 +1,7 @@
 """torchvision's MNIST and CIFAR from records, with their relatives, and the test sets for CIFAR's models."""
 
 import os
+from collections.abc import Collection
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -25,7 +26,11 @@ QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]
 
 
 class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `MNIST`, read from records."""
+    """torchvision's `MNIST`, read from records.
+
+    Args:
+        train: The 60,000 training images or the 10,000 test images.
+    """
 
     _ENTRY = "mnist"
     _INT_LABELS = True
@@ -91,6 +96,9 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
         self.training_file, self.test_file = self._training_file(split), self._test_file(split)
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
+
+    def _required_files(self) -> Collection[str]:
+        return [f"emnist-{self.split}-{self._chosen_split()}-images-idx3-ubyte"]
 
 
 class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is untyped

@@ -1,7 +1,8 @@
 """How MNIST, CIFAR and their relatives become records: IDX files, pickled batches, and .npy files."""
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -47,7 +48,13 @@ class MNIST(ArraysRecipe):
 
 
 class EMNIST(MNIST):
-    """A part for each selection; all of them are in one zip."""
+    """A part for each selection; all of them are in one zip. A tree may have one split only, as in torchvision."""
+
+    required: Collection[str] = ()  # of such a tree; without them it is not the tree that is wanted
+
+    @override
+    def require(self, names: Collection[str]) -> None:
+        self.required = names
 
     @property
     @override
@@ -56,6 +63,12 @@ class EMNIST(MNIST):
             split: [tuple(f"emnist-{self.part}-{split}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))]
             for split in ("train", "test")
         }
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        whole = [group for (group,) in self.splits.values() if all((base / file).is_file() for file in group)]
+        there = [file for group in whole for file in group]
+        return there if there and set(there).issuperset(self.required) else None
 
 
 class QMNIST(MNIST):
