@@ -97,6 +97,13 @@ BROKEN = {
         "DownloadE.*999004 more expected.*5 attempts.*1 kB are kept",
         THOUSAND,
     ),
+    "dropped, then nothing comes, and no hash is known": Row(
+        [DROPPED, *[Fault(drop_after=0)] * 5],
+        "200" + " 1000:206" * 5,
+        "DownloadE.*5 attempts.*1 kB were received; the same command starts over: no hash of the file is known",
+        THOUSAND,
+        facts=NO_HASH,
+    ),
     "always dropped, and ranges are ignored": Row(
         Fault(drop_after=1000, ignore_range=True), "200" + " 1000:200" * 5, "DownloadError.*5 attempts", THOUSAND
     ),

@@ -284,6 +284,8 @@ class _Transfer:
             self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
+        if kept and not self._hash:
+            fate = f"{format_bytes(kept)} were received; the same command starts over: no hash of the file is known"
         if failed >= http.ATTEMPTS:
             text = f"{address}: {err}; {http.ATTEMPTS} attempts in a row failed. {fate}."
             raise DownloadError(text, path=self._target) from err
