@@ -114,7 +114,7 @@ class TestLooking:
 
     def test_show_writes_the_same_images(self, photos, tmp_path):
         for name, source in (("here", "photos"), ("there", photos)):
-            result = run("show", source, "--no-open", "--number", 5, "--output", f"{name}.png", cwd=tmp_path)
+            result = run("show", source, "--number", 5, "--output", f"{name}.png", cwd=tmp_path)
             assert result.returncode == 0
         assert (tmp_path / "here.png").read_bytes() == (tmp_path / "there.png").read_bytes()
         assert cached(tmp_path) == set()

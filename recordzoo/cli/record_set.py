@@ -6,7 +6,6 @@ import io
 import json
 import math
 import os
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +13,13 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from PIL import PngImagePlugin
 
 from recordzoo.base import durable
 from recordzoo.base.files import read_small
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width, shorten
+from recordzoo.base.text import JSON, clean, counted, shorten
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError, RemoteError
@@ -344,7 +342,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         if key == "made_of":
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
-        lines.append(text if display_width(text) <= width else options.shorten_end(text, width))
+        lines.append(shorten(text, width))
     return lines
 
 
@@ -386,20 +384,9 @@ def show(
     output: Annotated[
         Path | None, options.path_option("FILE", "The file to write; default: NAME.png here.", dir_okay=False)
     ] = None,
-    open_viewer: Annotated[
-        bool | None,
-        typer.Option(
-            "--open/--no-open",
-            help="Open the file in the desktop's viewer. Default: in its terminals, but not over SSH or with --json.",
-            show_default=False,
-        ),
-    ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Write a contact sheet (PNG) of a record set's images with their classes.
-
-    On a desktop the file is also opened in its viewer.
-    """
+    """Write a contact sheet (PNG) of a record set's images with their classes."""
     if output is not None and output.suffix.lower() != ".png":
         raise ArgumentError(f"--output {output} does not end with .png.")
     reader = RecordReader(options.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
@@ -426,9 +413,6 @@ def show(
     parts = [counted(len(thumbnails), "image")]
     parts += [f"{problems.count(name):,} {text}" for name, text in told.items() if name in problems]
     options.say(f"wrote {target}: {', '.join(parts)}; {format_bytes(len(file.getvalue()))}")
-    is_opened = open_viewer or (open_viewer is None and not as_json and is_on_desktop())
-    if is_opened and typer.launch(str(target.absolute())) != 0:
-        options.say(f"No viewer could be started for {target}. On Linux, xdg-open (package xdg-utils) does it.")
     if "damaged" not in problems:
         return Exit.OK
     options.say(f"error: {reader.path} is damaged. Run: {command('verify', '--full', reader.path)}")
@@ -450,18 +434,6 @@ def _document(thumbnail: Thumbnail) -> dict[str, JSON]:
     facts = {name: getattr(thumbnail, name) or None for name in ("size", "format", "mode", "problem", "reason")}
     names = {"position": thumbnail.position, "name": thumbnail.name, "bytes": thumbnail.num_bytes}
     return {**names, "target": thumbnail.label, "class": thumbnail.class_name or None, **facts}
-
-
-def is_on_desktop() -> bool:
-    """Whether the command runs in a terminal on a desktop: its output is not piped, and a viewer would be seen.
-
-    Over SSH there may be a display (``ssh -X``), but a viewer would be slow there: it counts as no desktop.
-    """
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
-        return False
-    if any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY")):
-        return False
-    return PLATFORM in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def verify(
