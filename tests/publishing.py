@@ -141,9 +141,9 @@ def main(given: dict[str, Any]) -> None:
     from recordzoo.errors import RecordZooError
 
     if not given.get("exchange", True):
-        from recordzoo.base import durable
+        from recordzoo.base import files
 
-        durable.exchange = lambda one, other: False
+        files.exchange = lambda one, other: False
     if STEPS_LOG in os.environ:
         at_each_step(_log)
     options = {"progress": Failing(given["fail_after"])} if "fail_after" in given else {}

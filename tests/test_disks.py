@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import recordzoo
-from recordzoo.base import durable
+from recordzoo.base import files
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import RecordError
 from recordzoo.records.reader import RecordReader
@@ -194,7 +194,7 @@ def test_renames_whose_answers_are_lost(whole: dict[str, str], tmp_path: Path, m
     again(tmp_path, "stream")
     assert_made(tmp_path, "stream", whole)
     for data in (b"old", b"new"):
-        durable.replace_file(tmp_path / "file", data)
+        files.replace_file(tmp_path / "file", data)
         assert (tmp_path / "file").read_bytes() == data
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordzoo.base import durable
+from recordzoo.base import files
 from recordzoo.errors import DiskSpaceError, HashMismatchError, NotPreparedError, PrepareError, RecordError, SourceError
 from recordzoo.preparing import convert, preparation
 from recordzoo.preparing.convert import UnitShards
@@ -570,7 +570,7 @@ class TestRefresh:
     @pytest.fixture(params=[True, False], ids=["renameat2", "two renames"])
     def root(self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if not request.param:
-            monkeypatch.setattr(durable, "exchange", lambda first, second: False)
+            monkeypatch.setattr(files, "exchange", lambda first, second: False)
         simple.write(tmp_path, "tree")
         prepare(tmp_path, "tree")
         return tmp_path

@@ -51,7 +51,7 @@ class TestRenaming:
 
         monkeypatch.setattr(os, "replace", busy)
         with pytest.raises(PermissionError) as caught:
-            files.replace(tmp_path / "a", tmp_path / "b")
+            files.move(tmp_path / "a", tmp_path / "b")
         err = disk_error(caught.value, Output(tmp_path / "x.records"))
         assert type(err) is PrepareError
         assert f"{tmp_path / 'a'} is in use" in str(err)

@@ -1,4 +1,6 @@
-"""Files: functions that only POSIX has, with their replacements on Windows; links, free space, hashes.
+"""Files: functions that only POSIX has, with their replacements on Windows; links, free space, hashes; writes.
+
+Writes survive a power cut: sync the file, rename it, sync the directory.
 
 Windows has no reads at an offset, no descriptors of directories and no exchange of two directories. It does not rename
 or delete an open file, nor a directory that contains one.
@@ -279,6 +281,29 @@ def open_lock(path: Path) -> int:
             return fd
 
 
+def write_file(path: Path, *parts: bytes | memoryview) -> None:
+    """Write the parts to a file and sync it; the caller syncs the directory. An existing file is replaced."""
+    with open(path, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file by one rename: it has the old bytes or the new ones, never a mixture."""
+    aside = path.with_name(f"{path.name}.new")
+    try:
+        write_file(aside, data)
+        move(aside, path)
+        sync_directory(path.parent)
+    except OSError as err:
+        with contextlib.suppress(OSError):
+            remove(aside)
+        err.filename, err.filename2 = os.fspath(path), None  # the caller's file, not ours
+        raise
+
+
 def sync_directory(path: Path) -> None:
     """Sync a directory's entries to disk. Does nothing on Windows and on file systems that cannot."""
     if not _HAS_DIRECTORIES:
@@ -294,7 +319,7 @@ def sync_directory(path: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename like `os.rename` on POSIX, but never replace a file on Windows.
+    """Rename like `os.rename` on POSIX, but never replace a file on Windows; the caller syncs the directory.
 
     On Windows an empty directory at the target is removed first, as POSIX does by itself, and a file in use is
     retried for 1.6 s.
@@ -302,12 +327,21 @@ def rename(source: Path, target: Path) -> None:
     if WINDOWS and not is_link(target):
         with contextlib.suppress(OSError):
             target.rmdir()
-    _patiently(lambda: os.rename(source, target))
+    _move(os.rename, source, target)
 
 
-def replace(source: Path, target: Path) -> None:
-    """Rename like `os.replace`; on Windows a file in use is retried for 1.6 s."""
-    _patiently(lambda: os.replace(source, target))
+def move(source: Path, target: Path) -> None:
+    """Rename like `os.replace`; on Windows a file in use is retried for 1.6 s; the caller syncs the directory."""
+    _move(os.replace, source, target)
+
+
+def _move(function: Callable[[Path, Path], None], source: Path, target: Path) -> None:
+    """Rename. On NFS a rename can succeed and its answer be lost, so that the retry does not find the source."""
+    try:
+        _patiently(lambda: function(source, target))
+    except FileNotFoundError:
+        if source.exists() or not target.exists():
+            raise
 
 
 def remove(path: Path) -> None:
@@ -376,6 +410,32 @@ def copy_data(source: BinaryIO, target: BinaryIO) -> None:
             return
     source.seek(0)
     shutil.copyfileobj(source, target, 1 << 20)
+
+
+def link_or_copy(opened: int, old: Path | None, new: Path) -> bool:
+    """Give a file a second name; where the file system cannot, clone its blocks or copy it.
+
+    Args:
+        opened: A descriptor of the file, which is synced.
+        old: Its name, which may be another file's by now. None: it is copied.
+        new: The second name; a file of that name is removed. The caller syncs the directory.
+
+    Returns:
+        Whether both are names of one file.
+    """
+    remove(new)
+    with open(opened, "rb", closefd=False) as source:
+        if old is not None:
+            with contextlib.suppress(OSError):  # another file system, no hard links, or another user's file
+                os.link(old, new)
+                if os.path.samestat(new.stat(), os.fstat(source.fileno())):
+                    return True
+                remove(new)
+        with open(new, "wb") as target:
+            copy_data(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+    return False
 
 
 LOCKS_ARE_MANDATORY = WINDOWS

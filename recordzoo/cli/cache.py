@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from recordzoo.base import durable, settings
-from recordzoo.base.files import read_small
+from recordzoo.base import settings
+from recordzoo.base.files import read_small, sync_directory
 from recordzoo.base.process import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, counted, name_first
@@ -160,7 +160,7 @@ def _remove(item: Item) -> str:
                 shutil.rmtree(removed)
             finally:
                 build.release()
-        durable.sync_directory(path.parent)
+        sync_directory(path.parent)
     except (OSError, RecordZooError) as err:
         return str(err)
     return ""

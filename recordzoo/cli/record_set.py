@@ -15,8 +15,7 @@ from typing import Annotated
 import numpy as np
 from PIL import PngImagePlugin
 
-from recordzoo.base import durable
-from recordzoo.base.files import read_small
+from recordzoo.base.files import read_small, replace_file
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, counted, shorten
@@ -404,7 +403,7 @@ def show(
     info, file = PngImagePlugin.PngInfo(), io.BytesIO()
     info.add_text("Software", GENERATOR)
     sheet.save(file, "PNG", pnginfo=info)
-    durable.replace_file(target, file.getvalue())
+    replace_file(target, file.getvalue())
     if as_json:
         document = {"output": str(target), "order": order, "seed": seed, "of": choice.num_candidates}
         options.put_json({**document, "images": [_document(each) for each in thumbnails]})

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from recordzoo.base import durable
+from recordzoo.base.files import rename, sync_directory
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.text import did_you_mean, name_first
@@ -108,8 +108,9 @@ def _published(path: Path, num_bytes: int) -> Iterator[Path]:
             for name in names:
                 with open(os.path.join(parent, name), "r+b") as file:
                     os.fsync(file.fileno())
-            durable.sync_directory(Path(parent))
-        durable.rename(private, path)
+            sync_directory(Path(parent))
+        rename(private, path)
+        sync_directory(path.parent)
     except BaseException as err:
         shutil.rmtree(private, ignore_errors=True)
         if isinstance(err, OSError) and not isinstance(err, RecordZooError):

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.base import settings
-from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, hash_text, is_own, open_file, read_small, replace
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, hash_text, is_own, move, open_file, read_small
 from recordzoo.base.process import Lock, NoLocksError, crash_point, who_holds
 from recordzoo.errors import RecordError
 from recordzoo.net.part import NO_ROOM, HashedFile, Part, is_usable
@@ -116,7 +116,7 @@ class Cache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(data)
-            replace(part, path)
+            move(part, path)
         except OSError as err:
             _remove(part)
             logger.debug("%s cannot be written: %s", path, err.strerror)
@@ -201,10 +201,10 @@ class Cache:
                 if is_right and not LOCKS_ARE_MANDATORY:
                     with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
                         if os.path.samestat(part.stat(), os.fstat(out.fileno())):
-                            replace(part, path)
+                            move(part, path)
                     return os.dup(out.fileno())
             if is_right:  # Windows does not rename open files
-                replace(part, path)
+                move(part, path)
                 return open_file(path)
         except RecordError:  # the next attempt goes on with the part
             raise

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from recordzoo.base import durable
-from recordzoo.base.files import hash_text, is_own, new_hash, replace
+from recordzoo.base.files import hash_text, is_own, move, new_hash, remove, rename, sync_directory
 from recordzoo.base.process import Lock, NoLocksError, holder
 from recordzoo.base.progress import Progress
 from recordzoo.errors import ArgumentError
@@ -176,13 +175,14 @@ class Part:
         self._file.close()  # Windows does not rename open files
         if not target.exists():
             with contextlib.suppress(FileExistsError):  # on Windows a rename never replaces
-                durable.rename(self.path, target)
-        durable.remove(self.path)
+                rename(self.path, target)
+                sync_directory(target.parent)
+        remove(self.path)
 
     def put_aside(self, aside: Path) -> None:
         """Keep the bytes under another name, and continue with an empty part."""
         self._file.close()
-        replace(self.path, aside)
+        move(self.path, aside)
         self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - lives as long as this object
         self.start_over()
 
@@ -425,7 +425,7 @@ def partial_file(
             with contextlib.suppress(OSError):  # the block's own error matters more
                 part.close()
                 if part.path == own or not part.path.stat().st_size:  # Ctrl-C may come before it is counted
-                    durable.remove(part.path)
+                    remove(part.path)
     finally:
         if lock.is_mine:
             lock.delete()

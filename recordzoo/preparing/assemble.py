@@ -13,8 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base import durable
-from recordzoo.base.files import hash_of
+from recordzoo.base.files import hash_of, move, remove, sync_directory
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
 from recordzoo.base.text import counted
@@ -114,12 +113,12 @@ class Finished:
         """Give all shards their final names, in the order of units."""
         shards = self.shards
 
-        def move(number: int) -> None:
-            durable.move(self.folder / f"{shards[number].stem}.lmdb", self.set / shard_name(number))
+        def place(number: int) -> None:
+            move(self.folder / f"{shards[number].stem}.lmdb", self.set / shard_name(number))
 
-        for _ in in_threads(move, range(len(shards))):
+        for _ in in_threads(place, range(len(shards))):
             pass
-        durable.sync_directory(self.set)
+        sync_directory(self.set)
         crash_point("set.shards_moved")
 
     def _found(self) -> Iterator[ShardFacts]:
@@ -134,7 +133,7 @@ class Finished:
         for number, facts in enumerate(facts for facts in found if facts.spec.num_values):
             moved = self.set / shard_name(number)
             if moved.exists():
-                durable.move(moved, self.folder / f"{facts.stem}.lmdb")
+                move(moved, self.folder / f"{facts.stem}.lmdb")
         shutil.rmtree(self.set)
         self.set.mkdir()
 
@@ -155,7 +154,7 @@ class Finished:
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             else:
-                durable.remove(Path(entry.path))
+                remove(Path(entry.path))
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.base import durable
+from recordzoo.base.files import move, remove, sync_directory, write_file
 from recordzoo.base.process import crash_point
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
@@ -135,9 +135,9 @@ def save_shard(
     path = folder / f"{facts.stem}.npz"
     # Two workers may convert the same unit: the second must not overwrite a file that is being read.
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    durable.write_file(aside, buffer.getvalue())  # shares its memory; a view would keep the buffer in an error
-    durable.move(aside, path)
-    durable.sync_directory(folder)
+    write_file(aside, buffer.getvalue())  # shares its memory; a view would keep the buffer in an error
+    move(aside, path)
+    sync_directory(folder)
     crash_point("shard.done")
 
 
@@ -275,11 +275,11 @@ class UnitShards:
             self._check_wanted()
         except BaseException:
             with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
-                durable.remove(path)  # after a failed sync, pages that look written may be lost
+                remove(path)  # after a failed sync, pages that look written may be lost
             raise
         crash_point("shard.sealed")
         # Another worker may have finished the same unit: its shard has the same bytes.
-        durable.move(path, self._folder / f"{facts.stem}.lmdb")
+        move(path, self._folder / f"{facts.stem}.lmdb")
         spec = dataclasses.replace(sealed.spec, name=f"{facts.stem}.lmdb")
         num_images = sum(value.field == self._main_field for value in values)
         facts = dataclasses.replace(facts, spec=spec, num_images=num_images)
@@ -306,7 +306,7 @@ class UnitShards:
             abort = RuntimeError("abandoned")
             with contextlib.suppress(OSError):
                 shard.stack.__exit__(RuntimeError, abort, None)
-            durable.remove(shard.writer.path)
+            remove(shard.writer.path)
         if self._sealing is not None:
             with contextlib.suppress(OSError, PrepareError):
                 self._collect()

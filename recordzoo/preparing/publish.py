@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recordzoo.base import durable, settings
-from recordzoo.base.files import free_bytes, is_in_use, is_link, is_mount_point, rename
+from recordzoo.base import files, settings
 from recordzoo.base.process import Lock, NoLocksError, crash_point, holder
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
@@ -165,7 +164,7 @@ class Build:
             with contextlib.suppress(OSError):
                 self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | 0o111)
         except FileExistsError:
-            if is_link(self.path) or self.path.is_file():
+            if files.is_link(self.path) or self.path.is_file():
                 raise PrepareError(
                     f"{self.path} is in the way: the output is built there. Move it, or {self.output.elsewhere}.",
                     path=str(self.path),
@@ -204,8 +203,8 @@ class Build:
         crash_point("build.claimed")
         self.set.mkdir(exist_ok=True)
         if not is_same:
-            durable.replace_file(self.path / PLAN_NAME, canonical(plan))
-        durable.sync_directory(self.output.path.parent)
+            files.replace_file(self.path / PLAN_NAME, canonical(plan))
+        files.sync_directory(self.output.path.parent)
         crash_point("build.planned")
 
     def check(self) -> None:
@@ -222,13 +221,13 @@ class Build:
             self._exchange()
         else:
             try:
-                durable.rename(self.set, self.output.path)
+                files.rename(self.set, self.output.path)
             except OSError:
                 if not os.path.lexists(self.output.path) or not self.set.exists():
                     raise
                 return False
         crash_point("set.published")
-        durable.sync_directory(self.output.path.parent)
+        files.sync_directory(self.output.path.parent)
         crash_point("set.synced")
         self.is_first = True
         return True
@@ -267,17 +266,16 @@ class Build:
         Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
         """
         target, old = self.output.path, self.path / OLD
-        durable.write_file(self.path / REPLACING, _identity(self.set))
-        durable.sync_directory(self.path)
+        files.replace_file(self.path / REPLACING, _identity(self.set))
         crash_point("set.replacing")
-        if durable.exchange(self.set, target):
+        if files.exchange(self.set, target):
             return
-        rename(target, old)
+        files.rename(target, old)
         crash_point("set.moved_away")
         try:
-            rename(self.set, target)
+            files.rename(self.set, target)
         except BaseException:
-            rename(old, target)
+            files.rename(old, target)
             raise
 
     def settle(self) -> bool:
@@ -295,13 +293,13 @@ class Build:
             return False
         is_back = not os.path.lexists(target) and old.exists()
         if is_back:
-            rename(old, target)
+            files.rename(old, target)
         elif _identity(target) == wanted:
             if self.set.exists():
-                rename(self.set, old)  # the old output, if one system call exchanged the two
+                files.rename(self.set, old)  # the old output, if one system call exchanged the two
             keep_strangers(old, target)
-            durable.remove(self.path / PLAN_NAME)  # nothing of this build is to be continued
-        durable.remove(self.path / REPLACING)
+            files.remove(self.path / PLAN_NAME)  # nothing of this build is to be continued
+        files.remove(self.path / REPLACING)
         return is_back
 
     def _clear(self) -> None:
@@ -350,10 +348,10 @@ def keep_strangers(old: Path, new: Path) -> None:
             number += 1
             target = new / f"{name}.{number}"
         try:
-            durable.move(old / name, target, rename)
+            files.rename(old / name, target)
         except OSError as err:
             aside = new.with_name(f"{new.name}.old-{secrets.token_hex(4)}")
-            rename(old, aside)
+            files.rename(old, aside)
             logger.warning(
                 "%s, which recordzoo did not write, cannot be moved to %s (%s). The old record set is kept as %s.",
                 aside / name,
@@ -378,7 +376,7 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR) -> None:
     Args:
         elsewhere: As in `Output`.
     """
-    if is_mount_point(path):
+    if files.is_mount_point(path):
         what = "is where another volume is mounted, and cannot be renamed"
     elif is_record_set(path) or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
@@ -488,7 +486,7 @@ def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None
         needed: Number of bytes to write.
         elsewhere: As in `Output`.
     """
-    free = free_bytes(folder)
+    free = files.free_bytes(folder)
     if needed > free:
         raise DiskSpaceError(
             f"{folder} has {format_bytes(free)} free, and {format_bytes(needed)} are needed: "
@@ -507,12 +505,12 @@ def disk_error(err: OSError, output: Output) -> RecordZooError:
     if err.errno in NO_ROOM:
         why = os.strerror(err.errno or 0)  # LMDB's own text differs
         return DiskSpaceError(
-            f"No room left in {folder} ({why}): {format_bytes(free_bytes(folder))} are free now. {kept}; free some "
-            f"space, or raise the limit that is reached (quota, number of files, ulimit -f), and {again}.",
+            f"No room left in {folder} ({why}): {format_bytes(files.free_bytes(folder))} are free now. {kept}; free "
+            f"some space, or raise the limit that is reached (quota, number of files, ulimit -f), and {again}.",
             path=str(folder),
             missing_bytes=0,
         )
-    if is_in_use(err):
+    if files.is_in_use(err):
         text = (
             f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "
             f"has a file in it open. {kept}; close the datasets and programs that use it and {again}."

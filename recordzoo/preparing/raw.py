@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from recordzoo.base import durable, settings
-from recordzoo.base.files import BackgroundHash, is_folder, other_sha256
+from recordzoo.base import settings
+from recordzoo.base.files import BackgroundHash, is_folder, other_sha256, remove
 from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.text import Address, host, name_first
 from recordzoo.errors import DownloadError, HashMismatchError, PrepareError, TermsError
@@ -175,7 +175,7 @@ class RawData:
             try:
                 if not (path.exists() and is_marked(path)):
                     with contextlib.suppress(OSError):  # a copy of the download, with its mark, may be read-only
-                        durable.remove(mark_path(path))
+                        remove(mark_path(path))
                 elif self.options.discard_raw:
                     remove_marked(path)
             except FileNotFoundError:
@@ -238,7 +238,7 @@ def mark_path(path: Path) -> Path:
 def write_mark(path: Path) -> None:
     """Mark a downloaded raw file. Failures are ignored: a file without a mark is just kept."""
     with contextlib.suppress(OSError):  # the file itself may be gone by now
-        durable.remove(mark_path(path))  # it may be a link
+        remove(mark_path(path))  # it may be a link
         with open(mark_path(path), "x", encoding="utf-8", newline="") as file:
             file.write(_identity(path))
 
@@ -250,8 +250,8 @@ def is_marked(path: Path) -> bool:
 
 def remove_marked(path: Path) -> None:
     """Delete a raw file and its mark."""
-    durable.remove(path)
-    durable.remove(mark_path(path))
+    remove(path)
+    remove(mark_path(path))
 
 
 def _identity(path: Path) -> str:

@@ -36,8 +36,7 @@ import loky
 import PIL
 
 import recordzoo
-from recordzoo.base import durable
-from recordzoo.base.files import BackgroundHash
+from recordzoo.base.files import BackgroundHash, sync_directory, write_file
 from recordzoo.base.process import killed, serve
 from recordzoo.base.progress import Progress
 from recordzoo.base.settings import need
@@ -247,8 +246,8 @@ def share(task: Task) -> dict[str, str]:
     data = cloudpickle.dumps((template, task.recipe.worker_setup()))
     digest = hashlib.sha256(data).hexdigest()
     path = task.folder / f"task.{digest[:16]}.pickle"
-    durable.write_file(path, data)
-    durable.sync_directory(task.folder)
+    write_file(path, data)
+    sync_directory(task.folder)
     return {"path": os.fspath(path), "digest": digest}
 
 

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base import durable
-from recordzoo.base.files import hash_text
+from recordzoo.base.files import hash_text, write_file
 from recordzoo.base.process import at_fork
 from recordzoo.base.text import is_device, no_constant
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
@@ -141,7 +140,7 @@ def write_array(folder: Path, name: str, values: AnyArray) -> ArraySpec:
     dtype = values.dtype
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
     header, data = _header(values.dtype, values.shape), values.reshape(-1).view(np.uint8).data
-    durable.write_file(folder / file_name(name), header, data)
+    write_file(folder / file_name(name), header, data)
     digest = hashlib.sha256(header)
     digest.update(data)
     return ArraySpec(

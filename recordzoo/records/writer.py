@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base import durable
-from recordzoo.base.files import read_small
+from recordzoo.base.files import read_small, sync_directory, write_file
 from recordzoo.base.process import crash_point
 from recordzoo.net.part import HashedFile
 from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
@@ -110,7 +109,7 @@ def write_set(
     specs = {name: write_array(folder, name, values) for name, values in every.items()}
     extras = {**extras, **{marks_name(name): pack_marks(marks[name], specs[f"{name}.index"]) for name in marks}}
     for name, data in extras.items():
-        durable.write_file(folder / name, data)
+        write_file(folder / name, data)
     crash_point("set.arrays_written")
     target, fields = _fields(manifest, arrays, classes)
     manifest = dataclasses.replace(
@@ -127,8 +126,8 @@ def write_set(
     for entry in list(os.scandir(folder)):
         if entry.name not in own:
             os.unlink(entry.path)
-    durable.write_file(folder / MANIFEST_NAME, data)
-    durable.sync_directory(folder)
+    write_file(folder / MANIFEST_NAME, data)
+    sync_directory(folder)
     crash_point("set.manifest_written")
     return manifest_digest(data)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recordzoo.base import durable
-from recordzoo.base.files import DONT_NEED, advise
+from recordzoo.base.files import DONT_NEED, advise, remove, sync_directory, write_file
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, SilentProgress, default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError
@@ -186,11 +185,11 @@ class Copy:
         crew.run(lambda file: self._fetch(file, build, crew), self.files)
         self.shown.end()
         for name, data in self.source.beside():
-            durable.write_file(build.set / name, data)
+            write_file(build.set / name, data)
         said = {"from": str(self.source.place), "digest": self.source.digest}
-        durable.write_file(build.set / COPIED_FILE, json.dumps(said).encode())
-        durable.write_file(build.set / MANIFEST_NAME, self.source.data)
-        durable.sync_directory(build.set)
+        write_file(build.set / COPIED_FILE, json.dumps(said).encode())
+        write_file(build.set / MANIFEST_NAME, self.source.data)
+        sync_directory(build.set)
         crash_point("set.manifest_written")
 
     def _fetch(self, file: HashedFile, build: Build, crew: Crew) -> None:
@@ -209,7 +208,7 @@ class Copy:
                 if self.verify:
                     _read_back(part, file.hash)
         if not is_right:
-            durable.remove(part.path)
+            remove(part.path)
             raise self.source.damaged(file.name)
         crash_point("pull.fetched")
 

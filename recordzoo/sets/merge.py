@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base import durable
-from recordzoo.base.files import behind_links, hash_of, volume
+from recordzoo.base.files import behind_links, hash_of, link_or_copy, volume
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress, format_bytes
 from recordzoo.base.text import JSON, name_first
@@ -349,7 +348,7 @@ class _Shards:
             old, new = reader.path / name, build.set / spec.name
             fd = reader.open_file(name, spec.size_bytes)
             try:
-                is_linked = durable.link_or_copy(fd, old if isinstance(old, Path) else None, new)
+                is_linked = link_or_copy(fd, old if isinstance(old, Path) else None, new)
             finally:
                 os.close(fd)
             crash_point("shard.linked")
