@@ -30,7 +30,7 @@ from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publishing, tidy
-from recordzoo.preparing.raw import Archives, RawData, files_bytes, near
+from recordzoo.preparing.raw import RawData, files_bytes, near
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
 from recordzoo.recipes.recipe import Recipe
@@ -360,13 +360,13 @@ class Preparation:
         if self.options.num_shards:
             source.cut(self.options.num_shards)  # an invalid number is refused before anything is written
         build.claim(self._plan(source), self.recipe.records_bytes(source))
-        finished, archives = Finished(build, self.raw.progress), Archives(source, self.raw)
+        finished = Finished(build, self.raw.progress)
         self._announce(source, build, finished.written_bytes)
         try:
-            with archives:
-                self._convert(finished, source, archives)
-                raw_files = archives.checked()
-            self._check_unchanged(source, build, finished, archives)
+            with self.raw.hashing(source):
+                self._convert(finished, source)
+                raw_files = self.raw.checked()
+            self._check_unchanged(source, build, finished)
         except SourceError as err:
             if isinstance(err, HashMismatchError) or err.details.get("worthless"):
                 build.remove()
@@ -428,10 +428,10 @@ class Preparation:
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
         )
 
-    def _convert(self, finished: Finished, source: Source, archives: Archives) -> None:
+    def _convert(self, finished: Finished, source: Source) -> None:
         """Convert each unit that is not finished."""
         units = self.units(source)
-        if stale := _stale_units(units, finished, archives):
+        if stale := self._stale_units(units, finished):
             self.raw.progress.note(f"{source.description} was written to since; some of it is converted again.")
             finished.drop(stale)
         shard_bytes, ended = None if self.options.num_shards else self._shard_bytes(source), finished.units
@@ -454,7 +454,7 @@ class Preparation:
         run_tasks(
             finished,
             tasks,
-            list(archives.hashes.values()),
+            list(self.raw.hashes.values()),
             self.raw.progress,
             num_workers=self._num_workers(total),
             executor=self.options.executor,
@@ -468,7 +468,7 @@ class Preparation:
             f"{counted(values, 'value')}: as they were written"
         )
 
-    def _check_unchanged(self, source: Source, build: Build, finished: Finished, archives: Archives) -> None:
+    def _check_unchanged(self, source: Source, build: Build, finished: Finished) -> None:
         """Check that the raw data did not change during the conversion."""
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
@@ -476,12 +476,24 @@ class Preparation:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
-        if stale := _stale_units(self.units(again), finished, archives):
+        if stale := self._stale_units(self.units(again), finished):
             finished.drop(stale)
             raise SourceError(
                 f"{source.description} was written to while it was converted. Nothing was published, and what may be "
                 "out of date was dropped. Wait until nothing writes to it, then run the same command again."
             )
+
+    def _stale_units(self, units: Sequence[Unit], finished: Finished) -> list[int]:
+        """Return the finished units whose files were written to since they were listed for them.
+
+        An archive whose hash is compared needs no other proof.
+        """
+        ended, proven = finished.units, self.raw.proven
+        return [
+            number
+            for number, unit in enumerate(units)
+            if number in ended and ended[number].stamp != unit.stamp and unit.archive not in proven
+        ]
 
     def _assemble(self, finished: Finished, source: Source, raw_files: Sequence[RawFile]) -> None:
         """Assemble the finished shards."""
@@ -491,19 +503,6 @@ class Preparation:
         if self.options.layout:
             extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
         self._digest = assemble(finished, self.recipe, origin, raw_files or self.recipe.made_from, extras)
-
-
-def _stale_units(units: Sequence[Unit], finished: Finished, archives: Archives) -> list[int]:
-    """Return the finished units whose files were written to since they were listed for them.
-
-    An archive whose hash is compared needs no other proof.
-    """
-    ended = finished.units
-    return [
-        number
-        for number, unit in enumerate(units)
-        if number in ended and ended[number].stamp != unit.stamp and unit.archive not in archives.proven
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Self
 
 from recordzoo.base import settings
 from recordzoo.base.files import BackgroundHash, is_folder, other_sha256, remove
@@ -52,11 +52,16 @@ class RawData:
 
     Attributes:
         fetched: Archives downloaded, and therefore already hashed, by this preparation.
+        hashes: The running hashes.
+        proven: Archives whose hash is compared with a published one.
     """
 
     def __init__(self, recipe: Recipe, root: Path, options: Options) -> None:
         self.recipe, self.root, self.options = recipe, root, options
         self.fetched: list[Path] = []
+        self.hashes: dict[Path, BackgroundHash] = {}
+        self.proven: set[Path] = set()
+        self._remotes: Mapping[Path, RemoteFile | None] = {}  # of the source's archives; none for a tree
         self._source: Source | None = None
 
     @functools.cached_property
@@ -164,6 +169,79 @@ class RawData:
         for remote in self.recipe.raw_files:
             tidy(remote.path(self.root))
 
+    @contextlib.contextmanager
+    def hashing(self, source: Source) -> Iterator[None]:
+        """During the block, hash each archive that was not hashed while it was downloaded.
+
+        A file without a published hash is hashed too: the manifest then tells which bytes were received.
+        """
+        known = {remote.path(self.root): remote for remote in self.recipe.raw_files if self.options.check_hash}
+        self._remotes = {path: known.get(path) for path in source.archives}
+        self.hashes, self.proven = {}, set()
+        with contextlib.ExitStack() as stack:
+            for path, remote in self._remotes.items():
+                if remote is None:
+                    continue
+                size = path.stat().st_size
+                if remote.size_bytes is not None and size != remote.size_bytes:
+                    raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
+                # A downloaded file may match either of two known hashes: which one is not recorded.
+                if remote.hash is None or path not in self.fetched or remote.second_md5:
+                    self.hashes[path] = stack.enter_context(closing(BackgroundHash(path, _expected(remote)[0])))
+                    if remote.hash:
+                        self.proven.add(path)
+            yield
+
+    def checked(self) -> list[RawFile]:
+        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives."""
+        return [self._checked(path, remote) for path, remote in self._remotes.items()]
+
+    def _checked(self, path: Path, remote: RemoteFile | None) -> RawFile:
+        size = path.stat().st_size
+        if remote is None:
+            return RawFile(path.name, size, None)
+        algorithm, expected = _expected(remote)
+        if path in self.hashes:
+            found = self._hash_of(path, self.hashes[path], size)
+            if expected not in (None, found) and not self._has_second_md5(path, remote, found, size):
+                second = f" or md5 {remote.second_md5}" if remote.second_md5 else ""
+                raise _mismatch(path, f"{algorithm} {expected}{second}", found)
+            if remote.likely_md5 not in (None, found):
+                logger.warning(
+                    "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
+                    "single source. If the images are right, please report the file's MD5.",
+                    path,
+                    found,
+                    remote.likely_md5,
+                )
+            expected = found
+        return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+    def _has_second_md5(self, path: Path, remote: RemoteFile, found: str, size: int) -> bool:
+        """Whether a file with another SHA-256 has the other known MD5; warn if so."""
+        if remote.sha256 is None or remote.second_md5 is None:
+            return False
+        # Hash with SHA-256 again: the records hold the bytes of the first hash; the file may have changed since.
+        with contextlib.ExitStack() as stack:
+            running = [stack.enter_context(closing(BackgroundHash(path, name))) for name in ("md5", "sha256")]
+            md5, sha256 = [self._hash_of(path, each, size) for each in running]
+        if (md5, sha256) != (remote.second_md5, found):
+            return False
+        logger.warning("%s", other_sha256(path, found, remote.sha256, md5))
+        return True
+
+    def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
+        """Wait for a hash, and report its progress."""
+        done = running.position
+        self.progress.begin(f"checking {path.name}", size, min(done, size))
+        while not running.wait(_POLL_S):
+            self.progress.advance(running.position - done)
+            done = running.position
+        self.progress.advance(size - done)
+        found = running.hexdigest()
+        self.progress.end()
+        return found
+
     def discard(self) -> None:
         """Delete the downloads of the published records, if `discard_raw` is set.
 
@@ -258,103 +336,6 @@ def _identity(path: Path) -> str:
     """Fingerprint a downloaded file, to detect a replacement."""
     status = path.stat()
     return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
-
-
-class Archives:
-    """The archives of a source; none for a tree. The context manager starts the hashes and stops them on exit.
-
-    Args:
-        source: The raw data.
-        raw: What found or downloaded it.
-
-    Attributes:
-        hashes: The running hashes.
-        proven: Archives whose hash is compared with a published one.
-    """
-
-    def __init__(self, source: Source, raw: RawData) -> None:
-        known = {remote.path(raw.root): remote for remote in raw.recipe.raw_files}
-        self._remotes = {path: known.get(path) for path in source.archives}
-        self._progress, self._fetched = raw.progress, raw.fetched
-        self._check_hash = raw.options.check_hash
-        self.hashes: dict[Path, BackgroundHash] = {}
-        self.proven: frozenset[Path] = frozenset()
-
-    def __enter__(self) -> Self:
-        """Start the hash of each archive that was not hashed while it was downloaded.
-
-        A file without a published hash is hashed too: the manifest then tells which bytes were received.
-        """
-        wanted = {}
-        for path, remote in self._remotes.items():
-            if remote is None or not self._check_hash:
-                continue
-            size = path.stat().st_size
-            if remote.size_bytes is not None and size != remote.size_bytes:
-                raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
-            # A downloaded file may match either of two known hashes: which one is not recorded.
-            if remote.hash is None or path not in self._fetched or remote.second_md5:
-                wanted[path] = _expected(remote)[0]
-        self.proven = frozenset(path for path in wanted if (remote := self._remotes[path]) and remote.hash)
-        self.hashes = {path: BackgroundHash(path, algorithm) for path, algorithm in wanted.items()}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for each in self.hashes.values():
-            each.close()
-
-    def checked(self) -> list[RawFile]:
-        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives."""
-        return [self._checked(path, remote) for path, remote in self._remotes.items()]
-
-    def _checked(self, path: Path, remote: RemoteFile | None) -> RawFile:
-        size = path.stat().st_size
-        if remote is None or not self._check_hash:
-            return RawFile(path.name, size, None)
-        algorithm, expected = _expected(remote)
-        if path in self.hashes:
-            found = self._hash_of(path, self.hashes[path], size)
-            if expected not in (None, found) and not self._has_second_md5(path, remote, found, size):
-                second = f" or md5 {remote.second_md5}" if remote.second_md5 else ""
-                raise _mismatch(path, f"{algorithm} {expected}{second}", found)
-            if remote.likely_md5 not in (None, found):
-                logger.warning(
-                    "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
-                    "single source. If the images are right, please report the file's MD5.",
-                    path,
-                    found,
-                    remote.likely_md5,
-                )
-            expected = found
-        return RawFile(path.name, size, f"{algorithm}:{expected}")
-
-    def _has_second_md5(self, path: Path, remote: RemoteFile, found: str, size: int) -> bool:
-        """Whether a file with another SHA-256 has the other known MD5; warn if so."""
-        if remote.sha256 is None or remote.second_md5 is None:
-            return False
-        # Hash with SHA-256 again: the records hold the bytes of the first hash; the file may have changed since.
-        running = [BackgroundHash(path, algorithm) for algorithm in ("md5", "sha256")]
-        try:
-            md5, sha256 = [self._hash_of(path, each, size) for each in running]
-        finally:
-            for each in running:
-                each.close()
-        if (md5, sha256) != (remote.second_md5, found):
-            return False
-        logger.warning("%s", other_sha256(path, found, remote.sha256, md5))
-        return True
-
-    def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
-        """Wait for a hash, and report its progress."""
-        done = running.position
-        self._progress.begin(f"checking {path.name}", size, min(done, size))
-        while not running.wait(_POLL_S):
-            self._progress.advance(running.position - done)
-            done = running.position
-        self._progress.advance(size - done)
-        found = running.hexdigest()
-        self._progress.end()
-        return found
 
 
 def _expected(remote: RemoteFile) -> tuple[str, str | None]:
