@@ -185,8 +185,10 @@ class TestRoomInAShard:
         with ShardWriter(tmp_path / "x.lmdb", 1 << 16) as writer:
             for value in values:
                 writer.put(value)
-        sealed = seal(tmp_path / "x.lmdb", [len(value) for value in values], [zlib.crc32(value) for value in values])
-        assert len(sealed.offsets) == len(values)
+        _, offsets = seal(
+            tmp_path / "x.lmdb", [len(value) for value in values], [zlib.crc32(value) for value in values]
+        )
+        assert len(offsets) == len(values)
 
 
 class TestRefusals:

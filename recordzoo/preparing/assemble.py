@@ -184,7 +184,7 @@ class Stream(UnitShards):
 
     def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:
         self._finished = Finished(build, progress)
-        super().__init__(build.path, 0, shard_bytes, on_shard=lambda facts: build.check())
+        super().__init__(build.path, 0, shard_bytes, build.check)
 
     def add(self, name: str, blobs: Iterable[Blob], sidecars: Iterable[Sidecar]) -> None:
         """Store the values of a record."""

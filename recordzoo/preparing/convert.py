@@ -166,16 +166,6 @@ def load_shard(path: Path) -> FinishedShard:
         raise PrepareError(f"{path} is damaged ({err}). Run the same command again: it is made anew.") from err
 
 
-@dataclass
-class _OpenShard:
-    """A shard that is being filled."""
-
-    writer: ShardWriter
-    stack: contextlib.ExitStack
-    values: list[StoredValue] = field(default_factory=list)
-    size_bytes: int = 0
-
-
 class UnitShards:
     """The shards of one unit: each is filled, and sealed while the next is filled.
 
@@ -185,11 +175,10 @@ class UnitShards:
         folder: The build directory.
         unit: The unit's number.
         shard_bytes: Target shard size in bytes; None: one shard, however large.
+        check: Called before a shard is finished; raises if the preparation has ended.
         num_done: Number of finished shards of this unit.
-        on_shard: Called with each further shard as soon as it is finished, in order.
         main_field: The field whose values are counted as images.
         stamp: `Unit.stamp`.
-        shared: As of `Task`.
 
     Attributes:
         end: What the unit has besides values, for the last shard: complete it before the block ends.
@@ -201,17 +190,17 @@ class UnitShards:
         folder: Path,
         unit: int,
         shard_bytes: int | None,
+        check: Callable[[], None] = lambda: None,
         num_done: int = 0,
-        on_shard: Callable[[ShardFacts], None] = lambda facts: None,
         main_field: str = "",
         stamp: str = "",
-        shared: Path | None = None,
     ) -> None:
-        self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
-        self._main_field, self._stamp, self._shared, self._next = main_field, stamp, shared, num_done
+        self._folder, self._unit, self._shard_bytes, self._check = folder, unit, shard_bytes, check
+        self._next, self._main_field, self._stamp = num_done, main_field, stamp
         self.end = UnitEnd()
         self.done: list[ShardFacts] = []
-        self._open: _OpenShard | None = None
+        self._writer: ShardWriter | None = None
+        self._values: list[StoredValue] = []  # in the writer's shard
         self._sealing: Future[ShardFacts] | None = None
         self._sealer = ThreadPoolExecutor(1, "recordzoo-seal")
 
@@ -233,46 +222,41 @@ class UnitShards:
         Args:
             mark: Its mark (`recordzoo.recipes.recipe`). Default: determined now.
         """
-        cost = stored_bytes(len(blob.data))
-        limit = self._shard_bytes
-        if self._open is not None and limit is not None and self._open.size_bytes + cost > limit:
+        cost, limit = stored_bytes(len(blob.data)), self._shard_bytes
+        if self._writer is not None and limit is not None and self._writer.stored_bytes + cost > limit:
             self._finish_shard(None)
-        if self._open is None:
-            self._open = self._new_shard(cost)
-        self._open.writer.put(blob.data)
+        if self._writer is None:
+            path = self._folder / f"u{self._unit:05d}-{self._next:05d}.{secrets.token_hex(4)}.tmp"
+            self._writer = ShardWriter(path, capacity_for(max(limit or 0, cost)))
+        self._writer.put(blob.data)
         if mark is None:
             with quiet():
                 mark = mark_of(blob.data)
-        self._open.values.append(StoredValue(blob.field, blob.key, len(blob.data), crc32(blob.data), mark))
-        self._open.size_bytes += cost
-
-    def _new_shard(self, first: int) -> _OpenShard:
-        path = self._folder / f"u{self._unit:05d}-{self._next:05d}.{secrets.token_hex(4)}.tmp"
-        capacity = capacity_for(max(self._shard_bytes or 0, first))
-        stack = contextlib.ExitStack()
-        return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
+        self._values.append(StoredValue(blob.field, blob.key, len(blob.data), crc32(blob.data), mark))
 
     def _finish_shard(self, end: UnitEnd | None) -> None:
         """Seal the open shard; with a unit's end also if there is none, because the end needs a file."""
-        if self._open is None and end is None:
+        if self._writer is None and end is None:
             return
         self._collect()  # first: if this raises, the open shard is still known and gets removed
-        shard, self._open = self._open, None
-        self._sealing = self._sealer.submit(self._seal, shard, self._next, end)
+        self._sealing = self._sealer.submit(self._seal, self._writer, self._values, self._next, end)
+        self._writer, self._values = None, []
         self._next += 1
 
-    def _seal(self, shard: _OpenShard | None, number: int, end: UnitEnd | None) -> ShardFacts:
+    def _seal(
+        self, writer: ShardWriter | None, values: Sequence[StoredValue], number: int, end: UnitEnd | None
+    ) -> ShardFacts:
         """Sync the shard, read it back, rename it and write its file."""
         facts = ShardFacts(self._unit, number, NO_VALUES, 0, end is not None, self._stamp)
-        if shard is None:
-            self._check_wanted()
+        if writer is None:
+            self._check()
             save_shard(self._folder, facts, [], np.empty(0, np.uint64), end)
             return facts
-        path, values = shard.writer.path, shard.values
+        path = writer.path
         try:
-            shard.stack.close()
-            sealed = seal(path, [value.length for value in values], [value.crc for value in values])
-            self._check_wanted()
+            writer.close(commits=True)
+            spec, offsets = seal(path, [value.length for value in values], [value.crc for value in values])
+            self._check()
         except BaseException:
             with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
                 remove(path)  # after a failed sync, pages that look written may be lost
@@ -280,33 +264,25 @@ class UnitShards:
         crash_point("shard.sealed")
         # Another worker may have finished the same unit: its shard has the same bytes.
         move(path, self._folder / f"{facts.stem}.lmdb")
-        spec = dataclasses.replace(sealed.spec, name=f"{facts.stem}.lmdb")
+        spec = dataclasses.replace(spec, name=f"{facts.stem}.lmdb")
         num_images = sum(value.field == self._main_field for value in values)
         facts = dataclasses.replace(facts, spec=spec, num_images=num_images)
-        save_shard(self._folder, facts, values, sealed.offsets, end)
+        save_shard(self._folder, facts, values, offsets, end)
         return facts
 
-    def _check_wanted(self) -> None:
-        """Finish nothing for a preparation that has ended: the next one in this directory may have another plan."""
-        if self._shared is not None and not self._shared.exists():
-            raise PrepareError(f"{self._shared} is gone: the preparation has ended.")
-
     def _collect(self) -> None:
-        """Wait for the shard that is being sealed, and report it."""
+        """Wait for the shard that is being sealed."""
         if self._sealing is not None:
             sealing, self._sealing = self._sealing, None
-            facts = sealing.result()
-            self.done.append(facts)
-            self._on_shard(facts)
+            self.done.append(sealing.result())
 
     def _abandon(self) -> None:
-        """After an error, report finished shards and remove the open one."""
-        if self._open is not None:
-            shard, self._open = self._open, None
-            abort = RuntimeError("abandoned")
+        """After an error, wait for the shard that is being sealed, and remove the open one."""
+        if self._writer is not None:
             with contextlib.suppress(OSError):
-                shard.stack.__exit__(RuntimeError, abort, None)
-            remove(shard.writer.path)
+                self._writer.close(commits=False)
+            remove(self._writer.path)
+            self._writer = None
         if self._sealing is not None:
             with contextlib.suppress(OSError, PrepareError):
                 self._collect()
@@ -314,7 +290,7 @@ class UnitShards:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The input of a unit's conversion; it can be pickled.
+    """The conversion of a unit; it can be pickled.
 
     Attributes:
         number: The unit's place in the plan.
@@ -338,112 +314,104 @@ class Task:
     max_pixels: int | None = field(default_factory=lambda: Image.MAX_IMAGE_PIXELS)
     shared: Path | None = None
 
-
-class UnitConverter(UnitShards):
-    """The shards of a unit that `run` converts.
-
-    Args:
-        task: The unit to convert.
-        on_shard: Called with each shard as soon as it is finished, in order.
-        advance: Called in the running thread with the numbers of bytes read and images stored.
-    """
-
-    def __init__(
+    def run(
         self,
-        task: Task,
-        on_shard: Callable[[ShardFacts], None] = lambda facts: None,
+        check: Callable[[], None] | None = None,
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
-    ) -> None:
-        main, done, stamp = task.recipe.main_field, len(task.done), task.unit.stamp
-        super().__init__(task.folder, task.number, task.shard_bytes, done, on_shard, main, stamp, task.shared)
-        self._task, self._advance = task, advance
+    ) -> list[ShardFacts]:
+        """Convert the unit; return its shards. Sealing a shard overlaps with filling the next.
 
-    def run(self) -> list[ShardFacts]:
-        """Convert the unit; return its shards. Sealing a shard overlaps with filling the next."""
-        expected = self._expected_values()
-        with self:
-            for blob, mark in self._blobs():
+        Args:
+            check: As of `UnitShards`. Default: look for the shared file.
+            advance: Called in this thread with the numbers of bytes read and images stored.
+        """
+        Image.MAX_IMAGE_PIXELS = self.max_pixels
+        expected, main = self._expected_values(), self.recipe.main_field
+        check = check or self._check_wanted
+        with UnitShards(
+            self.folder, self.number, self.shard_bytes, check, len(self.done), main, self.unit.stamp
+        ) as shards:
+            for blob, mark in self._blobs(shards.end, advance):
                 wanted = next(expected, None)
                 if wanted is None:
-                    self.put(blob, mark)
+                    shards.put(blob, mark)
                 elif wanted[:2] != (blob.field, blob.key):
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
-                self._advance(0, int(blob.field == self._main_field))
+                advance(0, int(blob.field == main))
                 del blob  # freed before the next blob, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
-        return [*self._task.done, *self.done]
+        return [*self.done, *shards.done]
+
+    def _check_wanted(self) -> None:
+        """Finish nothing for a preparation that has ended: the next one in this directory may have another plan."""
+        if self.shared is not None and not self.shared.exists():
+            raise PrepareError(f"{self.shared} is gone: the preparation has ended.")
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
         """Yield the values of an earlier run's shards: they come again in this order and are skipped."""
-        for facts in self._task.done:
-            yield from load_shard(self._task.folder / f"{facts.stem}.npz").values()
+        for facts in self.done:
+            yield from load_shard(self.folder / f"{facts.stem}.npz").values()
 
-    def _blobs(self) -> Iterator[tuple[Blob, int | None]]:
+    def _blobs(self, end: UnitEnd, advance: Callable[[int, int], None]) -> Iterator[tuple[Blob, int | None]]:
         """Yield the blobs to store, with the marks of inspected images; collect the side files."""
-        for member in self._task.unit.members():
+        for member in self.unit.members():
             left = member.size_bytes
-            for item in self._items(member):
+            for item in self._items(member, end):
                 counted = min(len(item.data), left)  # a member may yield many records, larger than itself
                 if isinstance(item, Sidecar):
-                    self.end.sidecars[item.name] = item.data
+                    end.sidecars[item.name] = item.data
                 else:
                     problem, mark = self._look(item)
-                    if problem is None or self._keeps(item, problem):
+                    if problem is None or self._keeps(item, problem, end):
                         yield item, mark
                 del item  # as above
-                self._advance(counted, 0)
+                advance(counted, 0)
                 left -= counted
-            self._advance(left, 0)
+            advance(left, 0)
 
-    def _items(self, member: Member) -> Iterator[Blob | Sidecar]:
+    def _items(self, member: Member, end: UnitEnd) -> Iterator[Blob | Sidecar]:
         """Yield a member's blobs and side files; none if the member is too large and may be skipped."""
         try:
-            yield from self._task.recipe.extract(member)
+            yield from self.recipe.extract(member)
         except SourceError as err:
-            if not err.details.get("is_oversized") or self._task.on_error != "skip":
+            if not err.details.get("is_oversized") or self.on_error != "skip":
                 raise
             # The recipe names its blobs: extract the member without content to learn which ones are left out.
-            empty = self._task.recipe.extract(dataclasses.replace(member, read=bytes))
+            empty = self.recipe.extract(dataclasses.replace(member, read=bytes))
             blobs = [item for item in empty if isinstance(item, Blob)]
             if not blobs:
                 raise  # the records need this file, for example a list
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
             for blob in blobs:
-                self.end.skip(blob.field, blob.key, problem)
+                end.skip(blob.field, blob.key, problem)
 
     def _look(self, blob: Blob) -> tuple[str | None, int | None]:
         """Check an image's header or pixels, unless the recipe already reports a problem."""
-        if blob.problem is None and blob.checked and self._task.recipe.fields[blob.field].encoding == "image":
-            return look(blob.data, decode=self._task.check_images)
+        if blob.problem is None and blob.checked and self.recipe.fields[blob.field].encoding == "image":
+            return look(blob.data, decode=self.check_images)
         return blob.problem, None
 
-    def _keeps(self, blob: Blob, problem: str) -> bool:
+    def _keeps(self, blob: Blob, problem: str, end: UnitEnd) -> bool:
         """Record an image's problem; return whether the image is stored."""
-        if self._task.on_error == "keep" and blob.is_untrusted and not sniffed_ending(blob.data):
+        if self.on_error == "keep" and blob.is_untrusted and not sniffed_ending(blob.data):
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. A list may be a stranger's, so nothing but images is stored. "
                 "on_error='skip' (--on-error skip) leaves it out."
             )
-        if self._task.on_error == "raise":
+        if self.on_error == "raise":
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."
             )
-        if self._task.on_error == "keep":
-            self.end.bad[blob.name or blob.key] = problem
+        if self.on_error == "keep":
+            end.bad[blob.name or blob.key] = problem
             return True
-        self.end.skip(blob.field, blob.key, f"{blob.name[-1000:]}: {problem}" if blob.name else problem)
+        end.skip(blob.field, blob.key, f"{blob.name[-1000:]}: {problem}" if blob.name else problem)
         return False
 
 
 def _changed(before: str, now: str) -> SourceError:
     text = f"The raw data changed since its preparation began: {before!r} was there, and now there is {now}."
     return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
-
-
-def convert_unit(task: Task) -> list[ShardFacts]:
-    """Convert a unit in a worker."""
-    Image.MAX_IMAGE_PIXELS = task.max_pixels
-    return UnitConverter(task).run()

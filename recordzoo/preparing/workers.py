@@ -42,7 +42,7 @@ from recordzoo.base.progress import Progress
 from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
 from recordzoo.preparing.assemble import Finished
-from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter, convert_unit
+from recordzoo.preparing.convert import ShardFacts, Task
 from recordzoo.preparing.publish import written_bytes
 
 AHEAD_BYTES = 2 << 30
@@ -119,7 +119,7 @@ class Pool:
         """Hand a unit to the workers."""
         try:
             if self.shared is None:
-                return self.executor.submit(convert_unit, task)
+                return self.executor.submit(task.run)
             return self.executor.submit(convert_assigned, call_of(task, self.shared))
         except RecordZooError:
             raise
@@ -194,7 +194,7 @@ def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
         left -= counted
         progress.advance(counted, num_images)
 
-    finished.add(UnitConverter(task, lambda facts: finished.check(), advance).run())
+    finished.add(task.run(finished.check, advance))
     progress.advance(left, 0)
 
 
@@ -265,7 +265,7 @@ def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
         with _loading:
             template = _loaded(path, call["shared"]["digest"])
         number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
-        return convert_unit(replace(template, number=number, unit=unit, done=done, shared=path))
+        return replace(template, number=number, unit=unit, done=done, shared=path).run()
     except (SourceError, PrepareError) as err:
         if here == call["host"]:
             raise

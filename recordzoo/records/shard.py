@@ -323,18 +323,22 @@ def capacity_for(num_bytes: int) -> int:
 class ShardWriter:
     """Appends values to a new LMDB file, keys 0, 1, 2, ... as 4 bytes big-endian.
 
-    As a context manager it finishes the file (commits and syncs all) only if the block does not raise.
+    As a context manager it finishes the file only if the block does not raise; see `close`.
 
     Args:
         path: The file; must not exist.
         capacity_bytes: Initial maximum size of the file; doubled when needed. The file stores it, so it must depend
             only on the data.
+
+    Attributes:
+        num_values: Number of values.
+        stored_bytes: Estimate of their size in the file.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
         self.path = path
         self.num_values = 0
-        self._uncommitted = self._stored = 0
+        self._uncommitted = self.stored_bytes = 0
         self._capacity = capacity_bytes
         self._env = self._open()
         self._txn = self._env.begin(write=True)
@@ -367,34 +371,28 @@ class ShardWriter:
         if len(data) > MAX_VALUE_BYTES:
             raise PrepareError(f"A value of {len(data):,} bytes is more than a shard takes ({MAX_VALUE_BYTES:,}).")
         slot = self.num_values
-        self._stored += stored_bytes(len(data))
+        self.stored_bytes += stored_bytes(len(data))
         try:
-            if capacity_for(self._stored) > self._capacity:
-                self._grow()
+            if self._uncommitted >= _COMMIT_BYTES or capacity_for(self.stored_bytes) > self._capacity:
+                self._commit()
             if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
                 raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
             self.num_values += 1
             self._uncommitted += len(data)
-            if self._uncommitted >= _COMMIT_BYTES:
-                self._commit()
         except lmdb.Error as err:
             raise self._disk_error(err) from err
         return slot
 
     def _commit(self) -> None:
+        """Commit, and double the capacity if needed: LMDB allows it between transactions."""
         self._txn.commit()
+        if capacity_for(self.stored_bytes) > self._capacity:
+            while capacity_for(self.stored_bytes) > self._capacity:
+                self._capacity *= 2
+            self._env.set_mapsize(self._capacity)
         self._txn = self._env.begin(write=True)
         self._uncommitted = 0
         crash_point("shard.committed")
-
-    def _grow(self) -> None:
-        """Double the capacity; LMDB allows it between transactions."""
-        self._txn.commit()
-        while capacity_for(self._stored) > self._capacity:
-            self._capacity *= 2
-        self._env.set_mapsize(self._capacity)
-        self._txn = self._env.begin(write=True)
-        self._uncommitted = 0
 
     def _disk_error(self, err: lmdb.Error) -> OSError:
         """Return the system's error: LMDB reports a short write, for example on a full disk, as an I/O error."""
@@ -412,8 +410,12 @@ class ShardWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self.close(commits=kind is None)
+
+    def close(self, *, commits: bool) -> None:
+        """Finish the file (commit and sync all), or leave it unfinished."""
         try:
-            if kind is None:
+            if commits:
                 self._txn.commit()
                 crash_point("shard.written")
                 self._env.sync(True)
@@ -423,7 +425,7 @@ class ShardWriter:
             raise self._disk_error(err) from err
         finally:
             self._env.close()
-        if kind is None:
+        if commits:
             cut(self.path, _used_bytes(self.path))
 
 
@@ -445,15 +447,7 @@ def _refusal(path: Path) -> int:
     return errno.EIO
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A finished shard: its entry for the manifest, and the offsets of its values by slot, uint64 [n]."""
-
-    spec: ShardSpec
-    offsets: NDArray[np.uint64]
-
-
-def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
+def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> tuple[ShardSpec, NDArray[np.uint64]]:
     """Read a written shard back, verify every value, and hash it.
 
     Each value's place is found in LMDB's pages, and its bytes must have the CRC-32 from `put`.
@@ -463,11 +457,32 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
         lengths: Length of each value in bytes, by slot.
         crcs: CRC-32 of each value, by slot.
 
+    Returns:
+        The shard's entry for the manifest, and the offsets of its values by slot, uint64 [n].
+
     Raises:
         CorruptRecordError: A value is not the one that was put (bad disk or memory).
     """
+    where = os.fspath(path)
     with _mapped(path) as data, memoryview(data) as view:
-        return _sealed(path, data, view, lengths, crcs)
+        meta, values = walk(lambda begin, end: data[begin:end], len(data), where)
+        count = len(lengths)
+        if not np.array_equal(values.slots, np.arange(count, dtype=np.uint32)):
+            raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {count} were put.", path=where)
+        if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
+            raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
+        kept_from = 0
+        for slot, (offset, length, crc) in enumerate(zip(values.offsets.tolist(), lengths, crcs, strict=True)):
+            if crc32(view[offset : offset + length]) != crc:
+                raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
+            if offset - kept_from > _CHUNK_BYTES:
+                kept_from = _unmap(data, offset)
+        digest = hashlib.sha256()
+        for start in range(0, len(data), _CHUNK_BYTES):
+            digest.update(view[start : start + _CHUNK_BYTES])
+            _unmap(data, start)
+        spec = ShardSpec(path.name, len(data), count, meta.page_size, meta.last_page, hash_text(digest))
+    return spec, values.offsets
 
 
 @contextlib.contextmanager
@@ -480,28 +495,6 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
     finally:
         with contextlib.suppress(BufferError):  # after an error: its traceback still refers to the map
             data.close()
-
-
-def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
-    where = os.fspath(path)
-    meta, values = walk(lambda begin, end: data[begin:end], len(data), where)
-    if not np.array_equal(values.slots, np.arange(len(lengths), dtype=np.uint32)):
-        raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {len(lengths)} were put.", path=where)
-    if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
-        raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
-    offsets = values.offsets.tolist()
-    kept_from = 0
-    for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
-        if crc32(view[offset : offset + length]) != crc:
-            raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
-        if offset - kept_from > _CHUNK_BYTES:
-            kept_from = _unmap(data, offset)
-    digest = hashlib.sha256()
-    for start in range(0, len(data), _CHUNK_BYTES):
-        digest.update(view[start : start + _CHUNK_BYTES])
-        _unmap(data, start)
-    spec = ShardSpec(path.name, len(data), len(lengths), meta.page_size, meta.last_page, hash_text(digest))
-    return Sealed(spec, values.offsets)
 
 
 def _unmap(data: mmap.mmap, end: int) -> int:

@@ -65,10 +65,10 @@ def write_records(
         path = folder / shard_name(number)
         with ShardWriter(path, 2 * sum(map(stored_bytes, lengths)) + (1 << 20)) as writer:
             assert [writer.put(blob) for blob in blobs] == list(range(len(blobs)))
-        sealed = seal(path, lengths, crcs)
+        spec, offsets = seal(path, lengths, crcs)
         for slot, position in enumerate(stored):
-            index[position] = (number, slot, lengths[slot], crcs[slot], sealed.offsets[slot])
-        specs.append(sealed.spec)
+            index[position] = (number, slot, lengths[slot], crcs[slot], offsets[slot])
+        specs.append(spec)
     if names is None:
         names = some_names(len(values))
     if arrays is None:
