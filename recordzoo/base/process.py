@@ -23,7 +23,6 @@ from typing import Any, Generic, TypeVar
 
 from recordzoo.base.files import LOCKS_ARE_MANDATORY, open_file, open_lock
 from recordzoo.base.text import WINDOWS
-from recordzoo.errors import PrepareError
 
 T = TypeVar("T")
 
@@ -119,14 +118,6 @@ _POLL_S = 0.25
 def default_workers() -> int:
     """Return the default number of workers: the cores that this process may use, at most 8."""
     return min(8, cores())
-
-
-def killed() -> PrepareError:
-    """Return the error for a worker that was killed."""
-    return PrepareError(
-        "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
-        "run the same command again, with --workers 1 if it happens again."
-    )
 
 
 def serve(builder: int, setup: Callable[[], None] | None) -> None:

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -26,7 +26,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ import PIL
 
 import recordzoo
 from recordzoo.base.files import BackgroundHash, sync_directory, write_file
-from recordzoo.base.process import killed, serve
+from recordzoo.base.process import serve
 from recordzoo.base.progress import Progress
 from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
@@ -99,49 +99,6 @@ class PoolProgress:
         self._told = now
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The workers that convert units.
-
-    Attributes:
-        executor: Hands units to them.
-        places: Target number of units at the workers, running or queued.
-        is_own: Whether they are processes of this preparation on this machine.
-        shared: The reference to the data shared by all units; None: each unit is sent whole.
-    """
-
-    executor: Executor
-    places: int
-    is_own: bool
-    shared: Mapping[str, str] | None = None
-
-    def submit(self, task: Task) -> Future[list[ShardFacts]]:
-        """Hand a unit to the workers."""
-        try:
-            if self.shared is None:
-                return self.executor.submit(task.run)
-            return self.executor.submit(convert_assigned, call_of(task, self.shared))
-        except RecordZooError:
-            raise
-        except Exception as err:
-            if self.is_own and not isinstance(err, BrokenExecutor):
-                raise
-            raise self._lost(err) from err
-
-    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
-        """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
-        try:
-            return future.result()
-        except (BrokenExecutor, CancelledError) as err:
-            raise self._lost(err) from err
-
-    def _lost(self, err: Exception) -> PrepareError:
-        if self.is_own:
-            return killed()
-        text = f"The executor lost its workers, or was shut down ({err!r})."
-        return PrepareError(f"{text} What is finished is kept; run the same command again.")
-
-
 def run_tasks(
     finished: Finished,
     tasks: Sequence[Task],
@@ -175,14 +132,40 @@ def run_tasks(
     if executor is not None:
         # Threads share this process's memory.
         shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
-        _run_pool(finished, Pool(executor, len(tasks), is_own=False, shared=shared), tasks, (), meter)
+        submit = functools.partial(_submit, executor, shared)
+        try:
+            _run_pool(finished, tasks, submit, meter, places=len(tasks))
+        except (BrokenExecutor, CancelledError) as err:
+            raise _lost(err) from err
         return
     num_workers, setup = min(num_workers, len(tasks)), tasks[0].recipe.worker_setup()
     own = loky.ProcessPoolExecutor(num_workers, initializer=serve, initargs=(os.getpid(), setup))
     try:  # they read through the same page cache as the hash of an archive
-        _run_pool(finished, Pool(own, num_workers + 1, is_own=True), tasks, hashes, meter)
+        _run_pool(finished, tasks, lambda task: own.submit(task.run), meter, places=num_workers + 1, hashes=hashes)
+    except (BrokenExecutor, CancelledError) as err:
+        raise PrepareError(
+            "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
+            "run the same command again, with --workers 1 if it happens again."
+        ) from err
     finally:
         own.shutdown(wait=True, kill_workers=True)
+
+
+def _submit(executor: Executor, shared: Mapping[str, str] | None, task: Task) -> Future[list[ShardFacts]]:
+    """Hand a unit to the user's executor: whole, or with the reference to the data that all units share."""
+    try:
+        if shared is None:
+            return executor.submit(task.run)
+        return executor.submit(convert_assigned, call_of(task, shared))
+    except RecordZooError:
+        raise
+    except Exception as err:
+        raise _lost(err) from err
+
+
+def _lost(err: Exception) -> PrepareError:
+    text = f"The executor lost its workers, or was shut down ({err!r})."
+    return PrepareError(f"{text} What is finished is kept; run the same command again.")
 
 
 def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
@@ -199,8 +182,15 @@ def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
 
 
 def _run_pool(
-    finished: Finished, pool: Pool, tasks: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
+    finished: Finished,
+    tasks: Sequence[Task],
+    submit: Callable[[Task], Future[list[ShardFacts]]],
+    meter: PoolProgress,
+    *,
+    places: int,
+    hashes: Sequence[BackgroundHash] = (),
 ) -> None:
+    """Convert units in other processes or threads, at most `places` of them running or queued."""
     waiting = list(reversed(tasks))
     running: dict[Future[list[ShardFacts]], Task] = {}
     # Approximate offsets of units in the archive. After a resume they are too low: units are only submitted earlier.
@@ -209,15 +199,15 @@ def _run_pool(
     done_bytes = 0
     try:
         while waiting or running:
-            while waiting and len(running) < pool.places:
+            while waiting and len(running) < places:
                 hashed_to = sum(each.position for each in hashes)
                 if hashes and running and starts[waiting[-1].number] - AHEAD_BYTES > hashed_to:
                     break
                 task = waiting.pop()
-                running[pool.submit(task)] = task
+                running[submit(task)] = task
             num_images = 0
             for future in wait(running, _POLL_S, FIRST_COMPLETED).done:
-                shards = pool.result(future)
+                shards = future.result()
                 finished.add(shards)
                 done_bytes += running.pop(future).unit.size_bytes
                 num_images += sum(facts.num_images for facts in shards)
