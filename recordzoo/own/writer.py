@@ -367,12 +367,11 @@ class RecordWriter:
     @contextlib.contextmanager
     def _publish(self) -> Iterator[None]:
         """Publish the records of a block, if it ends without an error."""
-        progress = default_progress()
-        with publishing(self._output, self._refuse, progress, replaces=self._refresh) as build:
+        with publishing(self._output, self._refuse, default_progress(), replaces=self._refresh) as build:
             assert build is not None  # `_refuse` raises if the set exists
             # A token: no other process can go on with an unfinished stream of records.
             build.claim({"writer": "RecordWriter", "token": secrets.token_hex(8)}, 0)
-            with Stream(build, self._shard_bytes, progress) as stream:
+            with Stream(build, self._shard_bytes) as stream:
                 self._stream = stream
                 yield
                 self._check()
@@ -380,7 +379,7 @@ class RecordWriter:
                     raise PrepareError(
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
-                stream.add_sidecars(self._rows.rest())
+                stream.add("", (), self._rows.rest())
             stream.assemble(SampleRecipe(self.path, self._classes).use(self._schema))
 
     def _refuse(self) -> bool:
@@ -472,7 +471,7 @@ class RecordWriter:
     def _store_again(self, stream: Stream, schema: Fields) -> None:
         """Move fields that need another kind from rows to values, because all rows have one shape."""
         before = {} if self._schema is None else self._schema.fields
-        rows, columns = unpacked(stream.take_sidecars() | {side.name: side.data for side in self._rows.rest()})
+        rows, columns = unpacked(stream.end.sidecars | {side.name: side.data for side in self._rows.rest()})
         for name, field in schema.fields.items():
             if before.get(name) == field:
                 continue
@@ -484,7 +483,8 @@ class RecordWriter:
                 encoded = Encoded()
                 field.put(value, encoded)
                 stream.add("", row.blobs(encoded), ())
-        stream.add("", (), [packed(rows, columns)])
+        side = packed(rows, columns)
+        stream.end.sidecars = {side.name: side.data}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

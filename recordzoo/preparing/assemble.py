@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.files import hash_of, move, remove, sync_directory
 from recordzoo.base.process import crash_point
-from recordzoo.base.progress import Progress
+from recordzoo.base.progress import Progress, SilentProgress
 from recordzoo.base.text import counted
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import ROW_DTYPE, FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
@@ -179,30 +179,20 @@ class Stream(UnitShards):
     Args:
         build: The claimed build.
         shard_bytes: Target shard size in bytes.
-        progress: Reports nothing here: nothing is resumed.
     """
 
-    def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:
-        self._finished = Finished(build, progress)
+    def __init__(self, build: Build, shard_bytes: int) -> None:
+        self._finished = Finished(build, SilentProgress())  # there is nothing to resume
         super().__init__(build.path, 0, shard_bytes, build.check)
 
     def add(self, name: str, blobs: Iterable[Blob], sidecars: Iterable[Sidecar]) -> None:
-        """Store the values of a record."""
+        """Store the values of a record, and side files."""
         for blob in blobs:
             problem, mark = look(blob.data) if blob.checked else (None, None)
             self.put(blob, mark)
             if problem is not None:
                 self.end.bad[name] = problem
-        self.add_sidecars(sidecars)
-
-    def add_sidecars(self, sidecars: Iterable[Sidecar]) -> None:
-        """Add side files, before the block ends."""
         self.end.sidecars |= {side.name: side.data for side in sidecars}
-
-    def take_sidecars(self) -> dict[str, bytes]:
-        """Return and forget the added side files: the caller writes them in another way."""
-        found, self.end.sidecars = self.end.sidecars, {}
-        return found
 
     def assemble(self, recipe: Recipe) -> None:
         """Assemble the set after all shards are finished."""

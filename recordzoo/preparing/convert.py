@@ -95,11 +95,6 @@ class FinishedShard:
     keys: Names
     end: UnitEnd | None
 
-    def values(self) -> Iterator[tuple[str, str, int]]:
-        """Field, key and CRC-32 of each value, by slot."""
-        for number, key, crc in zip(self.rows["field"].tolist(), self.keys, self.rows["crc32"].tolist(), strict=True):
-            yield self.field_names[number], key, crc
-
 
 def save_shard(
     folder: Path,
@@ -351,9 +346,12 @@ class Task:
             raise PrepareError(f"{self.shared} is gone: the preparation has ended.")
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the values of an earlier run's shards: they come again in this order and are skipped."""
+        """Yield field, key and CRC-32 of an earlier run's values: they come again in this order and are skipped."""
         for facts in self.done:
-            yield from load_shard(self.folder / f"{facts.stem}.npz").values()
+            shard = load_shard(self.folder / f"{facts.stem}.npz")
+            fields, crcs = shard.rows["field"].tolist(), shard.rows["crc32"].tolist()
+            for number, key, crc in zip(fields, shard.keys, crcs, strict=True):
+                yield shard.field_names[number], key, crc
 
     def _blobs(self, end: UnitEnd, advance: Callable[[int, int], None]) -> Iterator[tuple[Blob, int | None]]:
         """Yield the blobs to store, with the marks of inspected images; collect the side files."""

@@ -113,7 +113,16 @@ class Options:
     cache_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        self._check_executor()
+        executor: object = self.executor
+        if executor is not None and not isinstance(executor, Executor):
+            hint = " Pass client.get_executor()." if hasattr(executor, "get_executor") else ""
+            raise ArgumentError(
+                f"Argument executor is {type(executor).__name__!r}; it must be a concurrent.futures.Executor.{hint}"
+            )
+        if executor is not None and self.workers is not None:
+            raise ArgumentError(
+                f"workers={self.workers} and executor are both given; an executor has its own workers. Pass one."
+            )
         if self.on_error not in _ON_ERROR:
             raise ArgumentError(
                 f"Unknown value {self.on_error!r} for argument on_error (--on-error). Valid values are "
@@ -128,20 +137,6 @@ class Options:
         if self.shard_bytes and self.num_shards:
             raise ArgumentError(
                 "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other."
-            )
-
-    def _check_executor(self) -> None:
-        given: object = self.executor
-        if given is None:
-            return
-        if not isinstance(given, Executor):
-            hint = " Pass client.get_executor()." if hasattr(given, "get_executor") else ""
-            raise ArgumentError(
-                f"Argument executor is {type(given).__name__!r}; it must be a concurrent.futures.Executor.{hint}"
-            )
-        if self.workers is not None:
-            raise ArgumentError(
-                f"workers={self.workers} and executor are both given; an executor has its own workers. Pass one."
             )
 
     @classmethod

@@ -156,7 +156,10 @@ def _submit(executor: Executor, shared: Mapping[str, str] | None, task: Task) ->
     try:
         if shared is None:
             return executor.submit(task.run)
-        return executor.submit(convert_assigned, call_of(task, shared))
+        # In built-in types: a worker with another version can read the call and report that.
+        unit: bytes = cloudpickle.dumps((task.number, task.unit, task.done))
+        call = {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
+        return executor.submit(convert_assigned, call)
     except RecordZooError:
         raise
     except Exception as err:
@@ -241,16 +244,16 @@ def share(task: Task) -> dict[str, str]:
     return {"path": os.fspath(path), "digest": digest}
 
 
-def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
-    """Return a unit's call in built-in types: a worker with another version can read it and report that."""
-    unit: bytes = cloudpickle.dumps((task.number, task.unit, task.done))
-    return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
-
-
 def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
     """Convert a unit, in a worker."""
-    _check_versions(call["versions"])
-    here, path = socket.gethostname(), Path(call["shared"]["path"])
+    here, wanted, mine = socket.gethostname(), call["versions"], versions()
+    other = [f"{name} {mine.get(name)} instead of {wanted[name]}" for name in wanted if mine.get(name) != wanted[name]]
+    if other:
+        raise PrepareError(
+            f"The worker on {here} has {', '.join(other)}. The records could have other bytes: install the same "
+            "versions on all workers."
+        )
+    path = Path(call["shared"]["path"])
     try:
         with _loading:
             template = _loaded(path, call["shared"]["digest"])
@@ -260,16 +263,6 @@ def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
         if here == call["host"]:
             raise
         raise type(err)(f"Host {here}: {err}", **err.details) from err
-
-
-def _check_versions(wanted: Mapping[str, str]) -> None:
-    mine = versions()
-    other = [f"{name} {mine.get(name)} instead of {wanted[name]}" for name in wanted if mine.get(name) != wanted[name]]
-    if other:
-        raise PrepareError(
-            f"The worker on {socket.gethostname()} has {', '.join(other)}. The records could have other bytes: install "
-            "the same versions on all workers."
-        )
 
 
 @functools.lru_cache(_PREPARATIONS)
