@@ -389,17 +389,6 @@ def exchange(first: Path, second: Path) -> bool:
     return False
 
 
-def cut(path: Path, size_bytes: int) -> None:
-    """Truncate a file that is longer than `size_bytes`, and sync it.
-
-    Needed on Windows: LMDB gives a file the size of its map at once.
-    """
-    if path.stat().st_size > size_bytes:
-        with open(path, "rb+") as file:
-            file.truncate(size_bytes)
-            os.fsync(file.fileno())
-
-
 def copy_data(source: BinaryIO, target: BinaryIO) -> None:
     """Copy a file into an empty one. On file systems that can (btrfs, XFS), both share their blocks."""
     if sys.platform == "linux":

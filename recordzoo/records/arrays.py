@@ -301,7 +301,11 @@ class Names(Sequence[str]):
         if not -len(self) <= position < len(self):
             raise IndexError(f"position {position} of {len(self)} names")
         position %= len(self)
-        return self._decode(int(self._offsets[position]), int(self._offsets[position + 1]))
+        start, stop = int(self._offsets[position]), int(self._offsets[position + 1])
+        # One by one: all at once would take 10 MB of memory for a million names.
+        if not start <= stop <= len(self._data):
+            raise self._disordered()
+        return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), _NAMES_AT_ONCE):
@@ -315,12 +319,6 @@ class Names(Sequence[str]):
                 continue
             for start, stop in itertools.pairwise(bounds):
                 yield data[start - bounds[0] : stop - bounds[0]].decode("utf-8", "surrogateescape")
-
-    def _decode(self, start: int, stop: int) -> str:
-        # One by one: all at once would take 10 MB of memory for a million names.
-        if not start <= stop <= len(self._data):
-            raise self._disordered()
-        return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
 
     def _disordered(self) -> CorruptRecordError:
         return CorruptRecordError(

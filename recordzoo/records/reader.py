@@ -1,6 +1,7 @@
 """`RecordReader`: read bytes or values by position. Datasets use no other access to a record set."""
 
 import contextlib
+import functools
 import json
 import math
 import operator
@@ -188,7 +189,8 @@ class RecordReader:
         return f"RecordReader({str(self.path)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (str(self.path), self.digest, *([] if self._cache_bytes is None else [self._cache_bytes]))
+        reopen = functools.partial(RecordReader, digest=self.digest, cache_bytes=self._cache_bytes)
+        return reopen, (str(self.path),)
 
     def read(self, field: str, position: int) -> bytes:
         """Return the stored bytes of a blob field at a position; the CRC-32 is checked.
@@ -218,11 +220,9 @@ class RecordReader:
             raise self._corrupt(field, position, f"{spec.name} cannot be read ({err.strerror})") from err
         if crc32(data) == crc and len(data) == length:
             return data
-        again = self._shards.read_again(shard, length, offset)
-        if again is not None and crc32(again) == crc and len(again) == length:
+        again = self._shards.read_again(shard, length, offset, crc)
+        if again is not None:
             return again
-        if self.remote is not None:
-            raise self.remote.changed(shard)
         raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
 
     def read_all(self, field: str, positions: NDArray[np.int64]) -> list[bytes]:
@@ -446,10 +446,6 @@ class RecordReader:
                 path=str(self.path),
             )
         return positions
-
-
-def _reopen(path: str, digest: str, cache_bytes: int | None = None) -> RecordReader:
-    return RecordReader(path, digest=digest, cache_bytes=cache_bytes)
 
 
 def extra_object(reader: RecordReader, name: str) -> dict[str, JSON]:

@@ -28,7 +28,7 @@ from recordzoo.net.url import Url
 from recordzoo.records.arrays import ARRAY_ENDING, AnyArray
 from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
-from recordzoo.records.shard import Shards
+from recordzoo.records.shard import Shards, crc32
 from recordzoo.records.writer import hashed_files
 
 logger = logging.getLogger("recordzoo")
@@ -234,16 +234,15 @@ class RemoteShards(Shards):
         return [self.read(number, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
 
     @override
-    def read_again(self, number: int, length: int, offset: int) -> bytes:
+    def read_again(self, number: int, length: int, offset: int, crc: int) -> bytes:
         """Remove the shard from the cache and return the bytes from the server."""
         name = self.specs[number].name
         shard_files.close((self._token, number))
         self._directory.drop(name)
-        return self._directory.read_range(name, offset, offset + length)
-
-    def changed(self, number: int) -> RecordError:
-        """Return the error for a value that is damaged at the server too."""
-        return self._directory.explained(self.specs[number].name, None)
+        data = self._directory.read_range(name, offset, offset + length)
+        if crc32(data) != crc or len(data) != length:
+            raise self._directory.explained(name, None)
+        return data
 
     @override
     def hint(self, rows: AnyArray) -> None:
@@ -265,7 +264,7 @@ class RemoteShards(Shards):
         """
         found, first = np.unique(rows["shard"], return_index=True)
         numbers: list[int] = found[np.argsort(first)].tolist()
-        self._advise_values(rows)
+        super().will_need(rows)
         if self.fits_cache and numbers:
             last = max(numbers)
             if last - min(numbers) <= 1:

@@ -18,7 +18,7 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, cut, drop_pages, hash_text
+from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, drop_pages, hash_text
 from recordzoo.base.process import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
 from recordzoo.records.files import AnyDirectory, OpenShard, pread, shard_files
@@ -61,21 +61,25 @@ class Shards:
         shard = self._shard(number)
         return [pread(shard.fd, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
 
-    def read_again(self, number: int, length: int, offset: int) -> bytes | None:
+    def read_again(self, number: int, length: int, offset: int, crc: int) -> bytes | None:
         """Return damaged bytes from their original source; None if there is no source.
 
         Raises:
-            RecordError: The source cannot be read.
+            RecordError: The source cannot be read, or has bytes of another CRC-32.
         """
         return None
 
     def hint(self, rows: NDArray[Any]) -> None:
         """Prefetch values with the kernel; `read` reports a shard that cannot be opened."""
-        self._advise_values(rows)
+        self.will_need(rows)
 
     def will_need(self, rows: NDArray[Any]) -> None:
         """Do as `hint`, for values that another process of this machine may read."""
-        self._advise_values(rows)
+        if advise is None:
+            return
+        for number in np.unique(rows["shard"]).tolist():
+            here = rows[rows["shard"] == number]
+            self._advise(number, here["offset"], here["offset"] + here["length"], WILL_NEED)
 
     def forget(self, rows: NDArray[Any]) -> None:
         """Drop values from the kernel's page cache; pages shared with other values are kept."""
@@ -87,13 +91,6 @@ class Shards:
             apart = begins[1:] >= ends[:-1] + self.specs[number].page_size
             first, last = np.append(True, apart), np.append(apart, True)
             self._advise(number, begins[first], ends[last], DONT_NEED)
-
-    def _advise_values(self, rows: NDArray[Any]) -> None:
-        if advise is None:
-            return
-        for number in np.unique(rows["shard"]).tolist():
-            here = rows[rows["shard"] == number]
-            self._advise(number, here["offset"], here["offset"] + here["length"], WILL_NEED)
 
     def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
         """Advise the kernel on ranges of a shard; `read` reports a shard that cannot be opened."""
@@ -426,14 +423,17 @@ class ShardWriter:
         finally:
             self._env.close()
         if commits:
-            cut(self.path, _used_bytes(self.path))
+            _cut(self.path)
 
 
-def _used_bytes(path: Path) -> int:
-    """Return the end of the last page of a finished file."""
-    with open(path, "rb") as file:
+def _cut(path: Path) -> None:
+    """Truncate a finished file after its last page. Needed on Windows: LMDB gives it the size of its map at once."""
+    with open(path, "rb+") as file:
         meta = read_meta(file.read(_HEAD_BYTES), os.fspath(path))
-    return (meta.last_page + 1) * meta.page_size
+        used_bytes = (meta.last_page + 1) * meta.page_size
+        if os.fstat(file.fileno()).st_size > used_bytes:
+            file.truncate(used_bytes)
+            os.fsync(file.fileno())
 
 
 def _refusal(path: Path) -> int:

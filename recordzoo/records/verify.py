@@ -138,7 +138,6 @@ class _Check:
 
     def __init__(self, directory: "Directory | Streamed", progress: Progress, max_problems: int | None) -> None:
         self._directory, self._progress, self._max_problems = directory, progress, max_problems
-        self._damaged_files: set[str] = set()
         self._report = Report(directory.path, checked={"files": 0, "bytes": 0, "records": 0})
         self._manifest: Manifest
         self._names: Names | None = None
@@ -146,13 +145,15 @@ class _Check:
 
     def run(self, full: bool) -> Report:
         """Check the whole record set."""
+        path = self._directory.path / MANIFEST_NAME
         try:
-            data = self._read_manifest()
-            self._manifest = parse_manifest(data, str(self._directory.path / MANIFEST_NAME))
+            data = read_start(self._directory.open, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+            self._manifest = parse_manifest(data, str(path))
         except FormatVersionError:
             raise
-        except RecordError as err:
-            self._report.problems.append(str(err))
+        except OSError as err:
+            is_told = isinstance(err, RecordError)
+            self._report.problems.append(str(err) if is_told else f"{path} cannot be read: {err.strerror}.")
             self._damage(MANIFEST_NAME)
             return self._report
         self._count(1, len(data))
@@ -162,14 +163,6 @@ class _Check:
             self._report = dataclasses.replace(self._report, stopped=True)
         self._progress.end()
         return self._report
-
-    def _read_manifest(self) -> bytes:
-        try:
-            return read_start(self._directory.open, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-        except RecordError:
-            raise
-        except OSError as err:
-            raise CorruptRecordError(f"{self._directory.path / MANIFEST_NAME} cannot be read: {err.strerror}.") from err
 
     def _check_files(self, full: bool) -> None:
         """Check all files that the manifest names."""
@@ -202,8 +195,7 @@ class _Check:
 
     def _damage(self, name: str) -> None:
         """Report a file as damaged."""
-        if name not in self._damaged_files:
-            self._damaged_files.add(name)
+        if name not in self._report.damaged:
             self._report.damaged.append(name)
 
     def _problem(self, where: str, what: str) -> None:
