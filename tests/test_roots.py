@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from recordzoo.base import settings
-from recordzoo.base.text import user_state
+from recordzoo.base.text import user_folder
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_it_can_be_switched_off(tmp_path, monkeypatch):
 def test_the_default_is_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RECORDZOO_STATE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("recordzoo.base.settings.user_state", functools.partial(user_state, "linux"))
+    monkeypatch.setattr("recordzoo.base.settings.user_folder", functools.partial(user_folder, platform="linux"))
     assert settings.roots_file() == tmp_path / "recordzoo" / "roots.jsonl"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")  # by its specification such a value is ignored
     monkeypatch.setenv("HOME", str(tmp_path))

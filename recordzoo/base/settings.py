@@ -5,10 +5,11 @@ import importlib.util
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
-from recordzoo.base.text import public_url, quote, user_cache, user_state
+from recordzoo.base.text import public_url, quote, user_folder
 from recordzoo.errors import ArgumentError, PrepareError
 
 _PROGRAM = "recordzoo"
@@ -71,13 +72,13 @@ def roots_file() -> Path | None:
     if os.environ.get("RECORDZOO_STATE", "").lower() in _NO[1:]:  # not "", the default
         return None
     with contextlib.suppress(RuntimeError):  # there is no home directory
-        return _folder("RECORDZOO_STATE", user_state, "") / "roots.jsonl"
+        return _folder("RECORDZOO_STATE", "state", "") / "roots.jsonl"
     return None
 
 
 def cache_folder() -> Path:
     """Cache folder for record sets at URLs (``RECORDZOO_CACHE_DIR``, recordzoo/sets in the user's cache)."""
-    return _folder("RECORDZOO_CACHE_DIR", user_cache, "sets")
+    return _folder("RECORDZOO_CACHE_DIR", "cache", "sets")
 
 
 def cache_bytes() -> int | None:
@@ -111,9 +112,9 @@ def quiet() -> bool:
     return _is_on("RECORDZOO_QUIET")
 
 
-def _folder(variable: str, usual: Callable[[], Path], name: str) -> Path:
+def _folder(variable: str, kind: Literal["state", "cache"], name: str) -> Path:
     text = os.environ.get(variable, "")
-    folder = Path(text).expanduser() if text else usual() / "recordzoo" / name
+    folder = Path(text).expanduser() if text else user_folder(kind) / "recordzoo" / name
     if not folder.is_absolute():
         raise ArgumentError(f"The environment variable {variable} is {text!r}; it must be an absolute path.")
     return folder

@@ -51,17 +51,15 @@ def quote(word: str, *, windows: bool = WINDOWS) -> str:
     return word if _PLAIN_WORD.fullmatch(word) else f'"{word}"'
 
 
-def user_state(platform: str = PLATFORM) -> Path:
-    """Return the system's folder for program state: on Linux ~/.local/state, or XDG_STATE_HOME."""
-    return _user_folder(platform, "Application Support", "XDG_STATE_HOME", ".local/state")
+_FOLDERS = {
+    "state": ("Application Support", "XDG_STATE_HOME", ".local/state"),
+    "cache": ("Caches", "XDG_CACHE_HOME", ".cache"),
+}
 
 
-def user_cache(platform: str = PLATFORM) -> Path:
-    """Return the system's folder for caches: on Linux ~/.cache, or XDG_CACHE_HOME."""
-    return _user_folder(platform, "Caches", "XDG_CACHE_HOME", ".cache")
-
-
-def _user_folder(platform: str, in_library: str, variable: str, in_home: str) -> Path:
+def user_folder(kind: Literal["state", "cache"], platform: str = PLATFORM) -> Path:
+    """Return the system's folder for program state or caches: on Linux in XDG_..._HOME, or in ~."""
+    in_library, variable, in_home = _FOLDERS[kind]
     if platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if platform == "darwin":

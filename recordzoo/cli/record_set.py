@@ -95,8 +95,8 @@ def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, 
         "default_target": manifest.default_target,
         "shards": len(manifest.shards),
         "size_bytes": shards + arrays,
-        "bad": _number(manifest.metadata.get("num_bad"), manifest.bad),
-        "skipped": _number(manifest.metadata.get("num_skipped"), manifest.skipped),
+        "bad": manifest.count("bad"),
+        "skipped": manifest.count("skipped"),
         "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
         "blobs": {
             name: {
@@ -359,11 +359,6 @@ def _made_of(made_of: JSON) -> list[str]:
 
 def _indented(lines: str | Sequence[str]) -> list[str]:
     return [f"  {line}" for line in (lines.splitlines() if isinstance(lines, str) else lines)]
-
-
-def _number(noted: object, named: Mapping[str, str]) -> int:
-    """Return a total from the manifest, which names only the first few."""
-    return noted if isinstance(noted, int) else len(named)
 
 
 def show(

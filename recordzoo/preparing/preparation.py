@@ -169,9 +169,7 @@ class Preparation:
         recipe, free = self.recipe, free_bytes(self.target.parent)
         if self.is_ready() and not self.refresh:
             return Outlook(self, "ready", free, changes=self.changes().found)
-        source = None
-        with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # a missing file will be downloaded
-            source = self.raw.source()
+        source = self._existing(download=True)
         if source is None:
             return self._outlook_of_downloads(free) if recipe.raw_files else Outlook(self, "missing", free)
         records = recipe.records_bytes(source)

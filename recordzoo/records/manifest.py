@@ -256,6 +256,11 @@ class Manifest:
         """The names of the array fields, without the format's own arrays."""
         return [name for name in self.arrays if NAME_PATTERN.fullmatch(name) and name not in _NAMES]
 
+    def count(self, what: str) -> int:
+        """Return the number of "bad" or "skipped" images: 1,000 are named; the number of more is in the metadata."""
+        noted = self.metadata.get(f"num_{what}")
+        return noted if isinstance(noted, int) else len(getattr(self, what))
+
     def to_bytes(self) -> bytes:
         """Encode the manifest as ASCII with sorted keys: equal manifests give equal bytes."""
         document = {"format": FORMAT, "version": VERSION, "features": [], "hash": _UNHASHED, **_plain(self)}

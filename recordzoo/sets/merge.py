@@ -404,7 +404,7 @@ def _write(
         new_of = dict(zip(reader.names, new, strict=True)) if reader.manifest.bad else {}
         bad |= {new_of.get(name, name): why for name, why in reader.manifest.bad.items()}
     skipped = {name: why for manifest in manifests for name, why in manifest.skipped.items()}
-    counts = {f"num_{what}": sum(_count(manifest, what) for manifest in manifests) for what in ("bad", "skipped")}
+    counts = {f"num_{what}": sum(manifest.count(what) for manifest in manifests) for what in ("bad", "skipped")}
     manifest = Manifest(
         kind=SetKind.COMBINED,
         dataset=SetKind.COMBINED,
@@ -469,9 +469,3 @@ def _distinct_names(readers: Sequence[RecordReader]) -> list[list[str]]:
             new_names[name] = new
         names[place] = [new_names.get(name, name) for name in names[place]]
     return names
-
-
-def _count(manifest: Manifest, what: str) -> int:
-    """Return how many images were bad, or skipped: a manifest names 1,000 and notes the number of more."""
-    noted = manifest.metadata.get(f"num_{what}")
-    return noted if isinstance(noted, int) else len(getattr(manifest, what))
