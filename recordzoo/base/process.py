@@ -71,17 +71,10 @@ def can_fork() -> bool:
     return "fork" in multiprocessing.get_all_start_methods()
 
 
-def at_fork(
-    *,
-    before: Callable[[], object] | None = None,
-    in_parent: Callable[[], object] | None = None,
-    in_child: Callable[[], object] | None = None,
-) -> None:
-    """Register functions to call when this process is forked; Windows has no forks."""
-    if WINDOWS or sys.platform == "win32":
-        return
-    calls = {"before": before, "after_in_parent": in_parent, "after_in_child": in_child}
-    os.register_at_fork(**{name: call for name, call in calls.items() if call})
+def at_fork(**calls: Callable[[], object]) -> None:
+    """Register functions to call when this process is forked, as `os.register_at_fork`; Windows has no forks."""
+    if not WINDOWS and sys.platform != "win32":
+        os.register_at_fork(**calls)
 
 
 def max_open_files() -> int | None:
@@ -212,7 +205,7 @@ class Once(Generic[T]):
         self._lock = threading.Lock()
         self._run: _Run[T] | None = None
         # A fork waits for the lock: no thread of the child would release it.
-        at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
+        at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release)
 
     def __call__(self) -> T:
         """Wait for the result and return it."""
@@ -342,7 +335,7 @@ def _let_go() -> None:
         lock.release()
 
 
-at_fork(in_child=_let_go)
+at_fork(after_in_child=_let_go)
 
 
 def holder(path: Path) -> str:

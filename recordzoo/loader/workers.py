@@ -303,7 +303,7 @@ def _leave_all_to_parent() -> None:
             multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
 
 
-at_fork(in_child=_leave_all_to_parent)
+at_fork(after_in_child=_leave_all_to_parent)
 
 
 def as_made(batch: Any) -> Any:

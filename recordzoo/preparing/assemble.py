@@ -1,5 +1,6 @@
 """Finished shards → a record set in the build directory, ready for the rename that publishes it."""
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -54,7 +55,11 @@ class Finished:
     def __init__(self, build: Build, progress: Progress) -> None:
         self.folder, self.set, self.check = build.path, build.set, build.check
         self.done: dict[int, list[ShardFacts]] = {}
-        found = sorted(self._found(), key=lambda facts: (facts.unit, facts.number))
+        found = []
+        for path in self.folder.glob("u*-*.npz"):
+            with contextlib.suppress(PrepareError):  # the shard is made again
+                found.append(load_shard(path).facts)
+        found.sort(key=lambda facts: (facts.unit, facts.number))
         self._undo_moves(found)
         if found:
             progress.begin(f"checking {len(found)} finished shards", sum(facts.spec.size_bytes for facts in found))
@@ -120,13 +125,6 @@ class Finished:
             pass
         sync_directory(self.set)
         crash_point("set.shards_moved")
-
-    def _found(self) -> Iterator[ShardFacts]:
-        for path in self.folder.glob("u*-*.npz"):
-            try:
-                yield load_shard(path).facts
-            except PrepareError:  # the shard is made again
-                continue
 
     def _undo_moves(self, found: Sequence[ShardFacts]) -> None:
         """Give shards their names of the build again: other units may come between them now."""

@@ -35,7 +35,7 @@ from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
-from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, SetKind, manifest_digest
+from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, SetKind, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.writer import LAYOUT_FILE, MADE_FROM_FILE
 
@@ -369,7 +369,12 @@ class Preparation:
             if isinstance(err, HashMismatchError) or err.details.get("worthless"):
                 build.remove()
             raise
-        self._assemble(finished, source, raw_files)
+        origin = self.recipe.origin or ("archive" if raw_files else "tree")
+        files = source.files()
+        extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
+        if self.options.layout:
+            extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
+        self._digest = assemble(finished, self.recipe, origin, raw_files or self.recipe.made_from, extras)
 
     def _plan(self, source: Source) -> dict[str, JSON]:
         return {
@@ -492,15 +497,6 @@ class Preparation:
             for number, unit in enumerate(units)
             if number in ended and ended[number].stamp != unit.stamp and unit.archive not in proven
         ]
-
-    def _assemble(self, finished: Finished, source: Source, raw_files: Sequence[RawFile]) -> None:
-        """Assemble the finished shards."""
-        origin = self.recipe.origin or ("archive" if raw_files else "tree")
-        files = source.files()
-        extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
-        if self.options.layout:
-            extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
-        self._digest = assemble(finished, self.recipe, origin, raw_files or self.recipe.made_from, extras)
 
 
 @dataclass(frozen=True, slots=True)

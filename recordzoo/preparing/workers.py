@@ -305,9 +305,17 @@ def dask_executor(address: str) -> Iterator[Executor]:
     from distributed import Client, comm
 
     try:
-        if not address.endswith(".json"):
+        if address.endswith(".json"):
+            file, deadline = Path(address).expanduser(), time.monotonic() + CONNECT_S
+            while not file.exists():
+                if time.monotonic() > deadline:
+                    raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
+                time.sleep(_FILE_POLL_S)
+            scheduler = {"scheduler_file": str(file)}
+        else:
             comm.get_address_host_port(address)  # a client of an invalid address ends only a minute after the program
-        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_client_arguments(address))
+            scheduler = {"address": address}
+        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **scheduler)
     except (ValueError, OSError) as err:
         traceback.clear_frames(err.__traceback__)  # they hold a client, which would end only a minute later
         if isinstance(err, OSError):
@@ -319,16 +327,3 @@ def dask_executor(address: str) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
-
-
-def _client_arguments(address: str) -> dict[str, str]:
-    """Return the arguments of a client; wait for a scheduler's file."""
-    if not address.endswith(".json"):
-        return {"address": address}
-    file = Path(address).expanduser()
-    deadline = time.monotonic() + CONNECT_S
-    while not file.exists():
-        if time.monotonic() > deadline:
-            raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
-        time.sleep(_FILE_POLL_S)
-    return {"scheduler_file": str(file)}

@@ -45,7 +45,7 @@ _DAMAGED = (tokenize.TokenError, SyntaxError, TypeError, KeyError, IndexError, A
 """Errors that NumPy passes on when it parses a damaged header; MemoryError is from Python's parser."""
 
 _lock = threading.Lock()
-at_fork(before=_lock.acquire, in_parent=_lock.release, in_child=_lock.release)
+at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 MAPPED_BYTES = 4 << 20
 """Larger arrays are mapped, so that all workers share one copy of an index of 31 MB; if the file is cut while mapped,

@@ -225,14 +225,11 @@ class ShardFiles:
                 del self._open[key]
 
 
-def _default_limit() -> int:
-    """Return a quarter of the process's limit on open files: workers, sockets and the user need the rest."""
-    limit = processes.max_open_files()
-    return 128 if limit is None else max(4, min(512, limit // 4))
+_limit = processes.max_open_files()
 
-
-shard_files = ShardFiles(_default_limit())
-processes.at_fork(in_child=shard_files.forget)
+shard_files = ShardFiles(128 if _limit is None else max(4, min(512, _limit // 4)))
+"""A quarter of the process's limit on open files: workers, sockets and the user need the rest."""
+processes.at_fork(after_in_child=shard_files.forget)
 
 evictable: set[int] = set()
 """Tokens of this process's readers whose shards are in the cache, and may be evicted."""

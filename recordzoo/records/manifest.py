@@ -328,11 +328,18 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 
     Raises:
         FormatVersionError: It has a later format, or needs an unknown feature.
-        ManifestError: A value breaks the format; the message names it.
+        ManifestError: It is not JSON, or a value breaks the format; the message names it.
     """
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{where}: the manifest has more than {MAX_MANIFEST_BYTES:,} bytes.", path=where)
-    top = _load_document(data, where)
+    try:
+        document = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=no_constant, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        problem = "nested too deeply" if isinstance(err, RecursionError) else str(err)
+        raise ManifestError(f"{where}: the manifest is not valid JSON ({problem}).", path=where) from err
+    top = Node(document, where, "the manifest")
     if top.get("format").as_text() != FORMAT:
         top.fail("format", f"is not {FORMAT!r}")
     version = top.get("version").as_integer(1, 1 << 31)
@@ -349,26 +356,6 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if found != [top.matching("hash", _HASH).encode()] or own_hash(data) != found[0].decode():
         top.fail("hash", "is not the hash of the manifest: it was damaged or edited")
     return _build(top)
-
-
-def _load_document(data: bytes, where: str) -> "Node":
-    """Parse a document.
-
-    Args:
-        data: Its bytes.
-        where: Its path, for messages.
-
-    Raises:
-        ManifestError: It is not JSON, an object has a key twice, or a number is not valid JSON.
-    """
-    try:
-        document = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=no_constant, parse_float=_finite
-        )
-    except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-        problem = "nested too deeply" if isinstance(err, RecursionError) else str(err)
-        raise ManifestError(f"{where}: the manifest is not valid JSON ({problem}).", path=where) from err
-    return Node(document, where, "the manifest")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -399,39 +386,36 @@ class Node:
             path=self.where,
         )
 
-    def _is(self, kind: type[_T], key: str = "this") -> _T:
+    def of(self, kind: type[_T]) -> _T:
+        """Return a value of a type that JSON has."""
         if type(self.value) is not kind:  # exactly: True is an int for isinstance
-            self.fail(key, f"is a {type(self.value).__name__}, not a {kind.__name__}")
+            self.fail("this", f"is a {type(self.value).__name__}, not a {kind.__name__}")
         return self.value
 
     def get(self, key: str) -> "Node":
         """Return the value of a key."""
-        document = self._is(dict)
+        document = self.of(dict)
         if key not in document:
             self.fail(key, "is missing")
         return Node(document[key], self.where, f"{self.path}, {key[:80]!r}")
 
     def as_text(self, limit: int = 200) -> str:
         """Return a text of at most `limit` characters."""
-        text = self._is(str)
+        text = self.of(str)
         if len(text) > limit:
             self.fail("this", f"is a text of {len(text):,} characters, more than {limit:,}")
         return text
 
-    def as_bool(self) -> bool:
-        """Return true or false."""
-        return self._is(bool)
-
     def as_integer(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high`."""
-        number = self._is(int)
+        number = self.of(int)
         if not low <= number <= high:
             self.fail("this", f"is {str(number)[:40]}, not between {low} and {high}")
         return number
 
     def as_list(self, item: Callable[["Node"], _T], limit: int = 10_000_000) -> list[_T]:
         """Return a list of at most `limit` entries, each read by `item`."""
-        values = self._is(list)
+        values = self.of(list)
         if len(values) > limit:
             self.fail("this", f"has {len(values):,} entries, more than {limit:,}")
         return [item(Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
@@ -454,7 +438,7 @@ class Node:
         """Return the object of a key; its own keys must match `names`, `item` reads its values."""
         node = self.get(key)
         result = {}
-        for name in node._is(dict):
+        for name in node.of(dict):
             if names is not None and not names.fullmatch(name):
                 self.fail(key, f"has the name {name[:80]!r}, which does not match {names.pattern}")
             result[name] = item(node.get(name))
@@ -556,7 +540,7 @@ def _field(node: Node) -> FieldSpec:
         node.fail("names", f"names classes, and the field is {kind}")
     box_format = node.one_of("format", BoxFormat) if kind is FieldKind.BOXES and "format" in node.value else None
     has_points = kind in (FieldKind.BOXES, FieldKind.JSON)
-    is_normalized = has_points and "normalized" in node.value and node.get("normalized").as_bool()
+    is_normalized = has_points and "normalized" in node.value and node.get("normalized").of(bool)
     return FieldSpec(kind, names, box_format, is_normalized)
 
 

@@ -464,37 +464,31 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> tuple[Shard
         CorruptRecordError: A value is not the one that was put (bad disk or memory).
     """
     where = os.fspath(path)
-    with _mapped(path) as data, memoryview(data) as view:
-        meta, values = walk(lambda begin, end: data[begin:end], len(data), where)
-        count = len(lengths)
-        if not np.array_equal(values.slots, np.arange(count, dtype=np.uint32)):
-            raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {count} were put.", path=where)
-        if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
-            raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
-        kept_from = 0
-        for slot, (offset, length, crc) in enumerate(zip(values.offsets.tolist(), lengths, crcs, strict=True)):
-            if crc32(view[offset : offset + length]) != crc:
-                raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
-            if offset - kept_from > _CHUNK_BYTES:
-                kept_from = _unmap(data, offset)
-        digest = hashlib.sha256()
-        for start in range(0, len(data), _CHUNK_BYTES):
-            digest.update(view[start : start + _CHUNK_BYTES])
-            _unmap(data, start)
-        spec = ShardSpec(path.name, len(data), count, meta.page_size, meta.last_page, hash_text(digest))
-    return spec, values.offsets
-
-
-@contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    """Map a file for the block; then close the map, because Windows cannot rename mapped files."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
-        yield data
-    finally:
+        with memoryview(data) as view:
+            meta, values = walk(lambda begin, end: data[begin:end], len(data), where)
+            count = len(lengths)
+            if not np.array_equal(values.slots, np.arange(count, dtype=np.uint32)):
+                raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {count} were put.", path=where)
+            if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
+                raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
+            kept_from = 0
+            for slot, (offset, length, crc) in enumerate(zip(values.offsets.tolist(), lengths, crcs, strict=True)):
+                if crc32(view[offset : offset + length]) != crc:
+                    raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
+                if offset - kept_from > _CHUNK_BYTES:
+                    kept_from = _unmap(data, offset)
+            digest = hashlib.sha256()
+            for start in range(0, len(data), _CHUNK_BYTES):
+                digest.update(view[start : start + _CHUNK_BYTES])
+                _unmap(data, start)
+            spec = ShardSpec(path.name, len(data), count, meta.page_size, meta.last_page, hash_text(digest))
+    finally:  # Windows cannot rename mapped files
         with contextlib.suppress(BufferError):  # after an error: its traceback still refers to the map
             data.close()
+    return spec, values.offsets
 
 
 def _unmap(data: mmap.mmap, end: int) -> int:
