@@ -88,8 +88,12 @@ class RemoteDirectory:
             NotCachedError: It is a shard that the cache cannot hold.
         """
         file = self._files.get(name)
-        if file is None:
-            return _unnamed([self._extra(name)])
+        if file is None:  # the manifest does not name it: it is untrusted, as on disk
+            data = self.cache.read(self.digest, name, MAX_MANIFEST_BYTES + 1)
+            if data is None:
+                data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
+                self.cache.write(self.digest, name, data)
+            return _unnamed([data])
         is_array = name.endswith(ARRAY_ENDING)
         try:
             return self.cache.fetch(self.store, self.digest, file, is_bounded=not is_array)
@@ -139,14 +143,6 @@ class RemoteDirectory:
             f"{command('push', 'SET', self.path, '--verify')}",
             path=str(self.path / name),
         )
-
-    def _extra(self, name: str) -> bytes:
-        """Return a file that the manifest does not name; it is untrusted, as on disk."""
-        data = self.cache.read(self.digest, name, MAX_MANIFEST_BYTES + 1)
-        if data is None:
-            data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
-            self.cache.write(self.digest, name, data)
-        return data
 
 
 def _manifest(store: Store) -> bytes:
