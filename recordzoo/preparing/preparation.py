@@ -88,7 +88,6 @@ class Preparation:
         recipe: The recipe, in the requested variant.
         root: As given; absolute if an executor converts.
         options: As given.
-        raw: The raw data.
         target: The set's directory, with links resolved.
     """
 
@@ -100,9 +99,13 @@ class Preparation:
         self.recipe, self.root, self.options = recipe, root, options
         if options.variant is not None:
             self.recipe = variant_recipe(recipe, root, options.variant, anew=bool(options.refresh))
-        self.raw = RawData(self.recipe, root, options)
         self.target = behind_links(options.records_dir or self.recipe.target(root))
         self._digest = ""  # of the set that this process made
+
+    @functools.cached_property
+    def raw(self) -> RawData:
+        """The raw data; a set that is ready needs none."""
+        return RawData(self.recipe, self.root, self.options)
 
     @property
     def _title(self) -> str:
