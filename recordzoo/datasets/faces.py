@@ -259,7 +259,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
             images: list[Any] = [self.loader(first), self.loader(second)]
         else:
             images = [self._loader.load(position) for position in self._positions_of(number)]
-        target = self._label_at(index)
+        target = self._label(index)
         if self.transform is not None:
             images = [self.transform(image) for image in images]
         if self.target_transform is not None:
@@ -267,7 +267,8 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
         return images[0], images[1], target
 
     # Any: whatever the user assigned.
-    def _label_at(self, index: int) -> Any:
+    @override
+    def _label(self, index: int, number: int | None = None) -> Any:
         number = self._as_opened("targets", index)
         if number is None:
             return self.targets[index]

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
-from recordzoo.families.folders import LoaderDataset, SplitDataset, SplitName
+from recordzoo.families.folders import PathTargetDataset, SplitDataset, SplitName
 from recordzoo.families.selection import join_name, list_paths, list_targets
 from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
@@ -184,7 +184,7 @@ class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
 # Any, in this module: paths are `Path` or str, as in torchvision; samples are what the loader returns.
 
 
-class FilesDataset(LoaderDataset):
+class FilesDataset(PathTargetDataset):
     """`ZooDataset` with the attributes of torchvision's datasets of listed files.
 
     A class whose torchvision class calls them otherwise has the derived attributes under these names, too, and says so
@@ -204,33 +204,25 @@ class FilesDataset(LoaderDataset):
     def _labels(self) -> list[int]:
         return list_targets(self._selection)
 
-    def __getitem__(self, idx: int) -> Pair:
-        """Return (image, label)."""
-        number = self._as_opened(self._ITEMS, idx)
-        if number is None:
-            image = self.loader(getattr(self, self._ITEMS)[idx])
-        else:
-            image = self._loader.load(self._selection.position(number))
-        label = self._label_at(idx)
-        return self._transformed(image, label)
+    @override
+    def _listed(self, index: int) -> Pair:
+        return getattr(self, self._ITEMS)[index], self._label(index)
 
-    def _label_at(self, index: int) -> Any:
+    @override
+    def _label(self, index: int, number: int | None = None) -> Any:
         number = self._as_opened(self._LABELS, index)
         return getattr(self, self._LABELS)[index] if number is None else self._selection.target(number)
 
-    def _position(self, index: int) -> int | None:
-        number = self._as_opened(self._ITEMS, index)
-        if number is None:
-            return self._loader.find(getattr(self, self._ITEMS)[index])
-        return self._selection.position(number)
-
     @override
     def _batch_problem(self) -> str:
-        return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.problem
+        return self._label_problem(FilesDataset, self._LABELS) or super()._batch_problem()
 
 
-class CategoryFilesDataset(LoaderDataset):
-    """`ZooDataset` with two derived lists, `_ITEMS` of the pairs and `_FOLDERS` of the categories' folders."""
+class CategoryFilesDataset(PathTargetDataset):
+    """`ZooDataset` with two derived lists, `_ITEMS` of the pairs and `_FOLDERS` of the categories' folders.
+
+    A subclass says with `_listed` what a path is made of.
+    """
 
     _FOLDERS: ClassVar[str]
     _PATH = str
@@ -243,19 +235,9 @@ class CategoryFilesDataset(LoaderDataset):
         """Return the name of each image's file in its folder."""
         return [name.rpartition("/")[2] for name in self._selection.names()]
 
-    def _listed(self, index: int) -> tuple[str, int]:
-        """Return the path and the category at an index of the two lists."""
-        raise NotImplementedError
-
-    def _load(self, index: int) -> tuple[Any, int]:
-        """Return a sample before the transforms: the image and its category."""
-        number = self._as_opened(self._ITEMS, index)
-        category = None if number is None else self._selection.target(number)
-        if number is None or category is None or self._as_opened(self._FOLDERS, category) is None:
-            path, category = self._listed(index)
-            return self._loader(path), category
-        return self._loader.load(self._selection.position(number)), category
-
-    def _position(self, index: int) -> int | None:
-        number = self._as_opened(self._ITEMS, index)
-        return self._loader.find(self._listed(index)[0]) if number is None else self._selection.position(number)
+    @override
+    def _as_opened(self, name: str, index: object) -> int | None:
+        number = super()._as_opened(name, index)
+        if name != self._ITEMS or number is None:
+            return number
+        return None if super()._as_opened(self._FOLDERS, self._selection.target(number)) is None else number

@@ -271,7 +271,42 @@ class LoaderDataset(ZooDataset):
         self._loader = PathLoader(chosen, reader, folder)
 
 
-class ClassFolderDataset(LoaderDataset):
+class PathTargetDataset(LoaderDataset):
+    """`LoaderDataset` with a derived list, `_ITEMS`, of paths and targets; an item that nobody changed has a record."""
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, target)."""
+        return self._transformed(*self._load(index))
+
+    def _load(self, index: int) -> Pair:
+        """Return a sample before the transforms: what the loader made of it, and its target."""
+        number = self._as_opened(self._ITEMS, index)
+        if number is None:
+            path, target = self._listed(index)
+            return self._loader(path), target
+        return self._loader.load(self._selection.position(number)), self._label(index, number)
+
+    def _listed(self, index: int) -> Any:
+        """Return the path and the target of a sample, as the attributes have them."""
+        return getattr(self, self._ITEMS)[index]
+
+    def _label(self, index: int, number: int) -> Any:
+        """Return the target of a sample, numbered from 0, whose item is as it was opened."""
+        return self._listed(index)[1] if self._ITEMS in self._made else self._selection.target(number)
+
+    @override
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened(self._ITEMS, index)
+        return self._loader.find(self._listed(index)[0]) if number is None else self._selection.position(number)
+
+    @override
+    def _batch_problem(self) -> str:
+        if self._transforms_pairs:
+            return "its transforms take image and target together"
+        return self._label_problem(PathTargetDataset, self._ITEMS) or self._loader.problem
+
+
+class ClassFolderDataset(PathTargetDataset):
     """`ZooDataset` with the attributes of torchvision's ImageFolder.
 
     Attributes:
@@ -332,42 +367,13 @@ class ClassFolderDataset(LoaderDataset):
         """The label of each class name."""
         return {name: label for label, name in enumerate(self._class_names())}
 
-    def __getitem__(self, index: int) -> Pair:
-        """Return (image, label) as torchvision's ImageFolder does."""
-        return self._transformed(*self._load(index))
-
-    def _load(self, index: int) -> Pair:
-        """Return a sample before the transforms: what the loader made of it, and its label."""
-        number = self._as_opened(self._ITEMS, index)
-        if number is None:
-            path, target = getattr(self, self._ITEMS)[index]
-            return self.loader(path), target
-        is_made = self._ITEMS in self._made
-        target = getattr(self, self._ITEMS)[number][1] if is_made else self._selection.target(number)
-        return self._loader.load(self._selection.position(number)), target
-
-    @override
-    def _batch_problem(self) -> str:
-        if self._transforms_pairs:
-            return "its transforms take image and target together"
-        return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.problem
-
-    def _position(self, index: int) -> int | None:
-        number = self._as_opened(self._ITEMS, index)
-        if number is None:
-            return self._loader.find(getattr(self, self._ITEMS)[index][0])
-        return self._selection.position(number)
-
 
 class SamplesDataset(ClassFolderDataset):
     """`ClassFolderDataset` whose torchvision class lists its samples as ``_samples`` and knows no ``targets``."""
 
     _ITEMS = "_samples"
     _PATH = Path
-
-    @override
-    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader | None) -> None:  # type: ignore[override]
-        LoaderDataset._show_files(self, selection, folder, loader)
+    _ALLOWS_EMPTY = True
 
     @derived
     def _samples(self) -> list[tuple[str, int]]:
