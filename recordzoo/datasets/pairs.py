@@ -119,19 +119,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         return decode_rgb(data)
 
 
-# The columns of a label file, in order: name and number of values (from the development kit's readme).
-_KITTI_COLUMNS = {
-    "type": 0,
-    "truncated": 1,
-    "occluded": 1,
-    "alpha": 1,
-    "bbox": 4,
-    "dimensions": 3,
-    "location": 3,
-    "rotation_y": 1,
-}
-
-
 class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Kitti`, read from records. Training and test images are a record set each.
 
@@ -184,15 +171,18 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
 
 # Any: strings, numbers and lists of numbers.
 def _parsed(line: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": line[0]}
-    start = 1
-    for name, count in _KITTI_COLUMNS.items():
-        if count:
-            numbers = list(map(float, line[start : start + count]))
-            found[name] = numbers if count > 1 else numbers[0]
-            start += count
-    found["occluded"] = int(line[2])
-    return found
+    """Read a line of a label file; the development kit's readme has its columns."""
+    numbers = list(map(float, line[1:15]))
+    return {
+        "type": line[0],
+        "truncated": numbers[0],
+        "occluded": int(line[2]),
+        "alpha": numbers[2],
+        "bbox": numbers[3:7],
+        "dimensions": numbers[7:10],
+        "location": numbers[10:13],
+        "rotation_y": numbers[13],
+    }
 
 
 class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvision is untyped
