@@ -19,7 +19,7 @@ from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import SplitDataset, check_types
-from recordzoo.families.selection import MutableSelection, Selection, list_index
+from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.recipe import NO_TARGET
@@ -35,6 +35,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
     _ENTRY = "fer2013"
     _ITEMS = _LABELS = "_samples"
+    _HAS_TENSORS = True
 
     def __init__(
         self,
@@ -46,10 +47,6 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     ) -> None:
         self._split = self._part = check_choice(split, "split", ("train", "test"))
         self._open_split(root, "", transform, target_transform, None, **options)
-
-    @override
-    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
-        return MutableSelection(reader)
 
     @derived
     def _samples(self) -> list[tuple[torch.Tensor, int | None]]:

@@ -19,11 +19,10 @@ from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, SplitDataset
-from recordzoo.families.selection import MutableSelection, Selection, join_name, list_paths, list_targets, with_form
+from recordzoo.families.selection import Selection, join_name, list_paths, list_targets, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name
-from recordzoo.records.reader import RecordReader
 
 _CELEBA_TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
 """For each target type, the tensor whose rows are the targets."""
@@ -301,6 +300,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     _HAS_TEXT_ROOT = True
     _SPLIT = "split"
     _ITEMS = "img_info"
+    _HAS_TENSORS = True
     _transforms_apart = True
 
     def __init__(
@@ -318,10 +318,6 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
         self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
         self.root = os.path.join(self.root, self.BASE_FOLDER)
         self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
-
-    @override
-    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
-        return MutableSelection(reader, split)
 
     def _in_pixels(self) -> Sequence[str]:
         return [] if self.split == "test" else ["the target"]

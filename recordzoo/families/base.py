@@ -115,6 +115,7 @@ class ZooDataset(Dataset[Pair]):
     _transforms_apart: bool = False
     """Otherwise: whether it makes them, and then asks `transform` and `target_transform` for each."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
+    _HAS_TENSORS: ClassVar[bool] = False  # whether items of its lists have tensors, which users may change in place
 
     _selection: Selection
     _made: dict[str, Made[Any]]  # Any: values of all kinds

@@ -63,7 +63,7 @@ class derived(Generic[T]):
         found = made.get(self.name)
         if found is None:
             # Two threads may both make it; all get what the first one kept.
-            has_labels = dataset._selection.has_labels
+            has_labels = dataset._selection.has_labels and not dataset._HAS_TENSORS
             found = made.setdefault(self.name, _made(self.make(dataset), has_labels=has_labels))
         return cast(T, found.value)
 

@@ -146,12 +146,6 @@ def selection_of(dataset: object) -> Selection | None:
     return found if isinstance(found, Selection) else None
 
 
-class MutableSelection(Selection):
-    """A selection whose items have tensors, which users may change in place."""
-
-    has_labels = False
-
-
 class UnlabelledSelection(Selection):
     """A selection of samples without labels: the target of each is None."""
 
