@@ -331,11 +331,7 @@ class _FactorsRecord(ArrayDataset, _InMemory):
 
     _FACTORS: ClassVar[Sequence[str]]
     _chosen_factors: list[str]
-
-    def _choose_factors(self, target_type: str | Sequence[str]) -> None:
-        """Set the factor or factors of the label."""
-        self._chosen_factors = check_types(target_type, self._FACTORS)
-        self.target_type = target_type if isinstance(target_type, str) else self._chosen_factors.copy()
+    target_type: str | list[str]
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
@@ -411,7 +407,7 @@ class DSpritesRecord(_FactorsRecord):
         target_type: DSpritesFactor | Sequence[DSpritesFactor] = "shape",
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._choose_factors(target_type)
+        self.target_type, self._chosen_factors = check_types(target_type, self._FACTORS)
         self._open_split(root, "all", transform, target_transform, download, **options)
 
 
@@ -461,7 +457,7 @@ class SmallNORBRecord(_FactorsRecord):
     ) -> None:
         self.split = self._part = check_choice(split, "split", ("train", "test"))
         self.camera = check_choice(camera, "camera", ("left", "right", "both"))
-        self._choose_factors(target_type)
+        self.target_type, self._chosen_factors = check_types(target_type, self._FACTORS)
         self._open_split(
             root, f"{split}-right" if camera == "right" else split, transform, target_transform, download, **options
         )

@@ -56,16 +56,12 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
     _reader: RecordReader | None = None
     _variant: str | None = None
 
-    def _show_tree(
-        self, root: str | os.PathLike[str], wanted: Wanted, loader: Loader, options: Options, *, is_given: bool
-    ) -> None:
-        """Open the records with the samples, make them if needed, and show them.
-
-        The arguments are the constructor's, but for `is_given`: whether the root is a record set.
-        """
+    def _show_tree(self, root: str | os.PathLike[str], wanted: Wanted, loader: Loader, options: Options) -> None:
+        """Open the records with the samples, make them if needed, and show them. Arguments as in the constructor."""
         self._variant = options.variant
         self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
+        is_given = is_record_set(Path(folder))
         is_every_image = wanted.is_valid_file is None and wanted.extensions == IMG_EXTENSIONS and not self._overrides()
         has_tree = not is_given and _has_folders(Path(folder))
         whole = None
@@ -323,7 +319,7 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         self.target_type = None
         self._start(root, transform=transform, target_transform=target_transform)
         wanted = Wanted(IMG_EXTENSIONS if is_valid_file is None else None, is_valid_file, allow_empty)
-        self._show_tree(root, wanted, loader, chosen, is_given=is_given)
+        self._show_tree(root, wanted, loader, chosen)
 
 
 def _say_if_annotated(tree: Path) -> None:
@@ -379,8 +375,7 @@ class DatasetFolderRecord(TreeDataset):
         if (extensions is None) == (is_valid_file is None):
             raise ArgumentError("Both extensions and is_valid_file cannot be None or not None at the same time")
         self._start(root, transform=transform, target_transform=target_transform)
-        is_given = not is_url(root) and is_record_set(Path(root).expanduser())
-        self._show_tree(root, Wanted(extensions, is_valid_file, allow_empty), loader, chosen, is_given=is_given)
+        self._show_tree(root, Wanted(extensions, is_valid_file, allow_empty), loader, chosen)
 
 
 def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:

@@ -448,12 +448,13 @@ TargetType = TypeVar("TargetType", bound=str)
 """The target types, for editors: `Literal["category", "bbox"]`."""
 
 
-def check_types(target_type: str | Sequence[str], valid: Sequence[str]) -> list[str]:
-    """Return the target types that the argument `target_type` names: at least one, of those that are valid."""
+def check_types(target_type: str | Sequence[str], valid: Sequence[str]) -> tuple[str | list[str], list[str]]:
+    """Return the argument `target_type`, and the target types that it names: at least one, of those that are valid."""
     types = [target_type] if isinstance(target_type, str) else list(target_type)
     if not types:
         raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(valid)}.")
-    return [check_choice(kind, "target_type", valid) for kind in types]
+    types = [check_choice(kind, "target_type", valid) for kind in types]
+    return target_type if isinstance(target_type, str) else types.copy(), types
 
 
 class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Generic[SplitName, TargetType]):
@@ -498,8 +499,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
         """Set the kinds of target."""
-        self._target_types = check_types(target_type, self._TARGET_TYPES)
-        self.target_type = target_type if isinstance(target_type, str) else self._target_types.copy()
+        self.target_type, self._target_types = check_types(target_type, self._TARGET_TYPES)
         self._transforms_apart = self.target_type != self._TARGET_TYPES[0]
 
     def _in_pixels(self) -> Sequence[str]:

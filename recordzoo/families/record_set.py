@@ -12,11 +12,11 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loa
 from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
-from recordzoo.base.text import did_you_mean, no_split
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.base.text import no_split
+from recordzoo.errors import OtherSourceError
 from recordzoo.families.base import Pair, Root, Transform, open_given
 from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
-from recordzoo.families.selection import Selection, as_mask, stored_selection, warn_if_left_behind
+from recordzoo.families.selection import Selection, as_mask, check_fields, stored_selection, warn_if_left_behind
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions
@@ -91,15 +91,9 @@ def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None)
     default = tuple(key for key, there in has.items() if there)
     if target_type is None:
         return JointTargets(found, default)
-    keys = (target_type,) if isinstance(target_type, str) else tuple(target_type)
     others = [name for name in reader.manifest.fields if name not in (*has, "image")]
     valid = [*default, *(["masks"] if found.annotations and not found.masks else []), *others]
-    for key in keys:
-        if key not in valid:
-            raise ArgumentError(
-                f"Unknown value {key!r} for argument target_type. With transforms, valid values for {reader.path} are "
-                f"{', '.join(valid)}.{did_you_mean(str(key), valid)}"
-            )
+    keys = check_fields(reader, target_type, valid, "With transforms, valid values")
     return JointTargets(found, keys or default)
 
 

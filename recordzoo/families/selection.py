@@ -421,8 +421,13 @@ def stored_selection(
         OtherSourceError: It has other fields than images, and none of them is the target.
     """
     manifest, form = reader.manifest, sample_form(reader)
+    column: Any  # a name, or a tuple of names
     if target_type is not None:
-        column = _checked_fields(reader, target_type)
+        valid = [name for name in manifest.fields if name != "image"]
+        names = check_fields(reader, target_type, valid)
+        if not names:
+            raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(valid)}.")
+        column = target_type if isinstance(target_type, str) else names
     elif manifest.default_target is not None and "sample" not in manifest.metadata:
         column = manifest.default_target
     elif manifest.label_field is not None and not form.parts:
@@ -443,18 +448,18 @@ def stored_selection(
     return (Selection if is_plain else FieldSelection)(reader, split, column=column)
 
 
-def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> Any:
-    known = [name for name in reader.manifest.fields if name != "image"]
+def check_fields(
+    reader: RecordReader, target_type: str | Sequence[str], valid: Sequence[str], valid_values: str = "Valid values"
+) -> tuple[str, ...]:
+    """Return the fields of a record set that the argument `target_type` names; `valid_values` begins a sentence."""
     names = (target_type,) if isinstance(target_type, str) else tuple(target_type)
     for name in names:
-        if name not in known:
+        if name not in valid:
             raise ArgumentError(
-                f"Unknown value {name!r} for argument target_type. Valid values for {reader.path} are "
-                f"{', '.join(known)}.{did_you_mean(str(name), known)}"
+                f"Unknown value {name!r} for argument target_type. {valid_values} for {reader.path} are "
+                f"{', '.join(valid)}.{did_you_mean(str(name), valid)}"
             )
-    if not names:
-        raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(known)}.")
-    return target_type if isinstance(target_type, str) else names
+    return names
 
 
 def raw_image(reader: RecordReader, position: int) -> Any:
