@@ -265,9 +265,21 @@ class ValueSelection(Selection):
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
         return self._joined(self._columns(self.positions(indices)))
 
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        """The fields that form a target."""
+        return self._form.part_fields or ("target",)
+
     def _columns(self, positions: NDArray[np.int64]) -> list[NDArray[Any] | list[Any]]:
-        """Return the values of each field of the targets at some positions, as JSON stores them."""
-        return [_column(self.reader, self._form, name, positions) for name in self._form.part_fields or ("target",)]
+        """Return the values of each field of the targets at some positions."""
+        return [self._values(name, positions) for name in self._fields]
+
+    def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
+        """Return the values of a field at some positions; here as the user's dataset returned them."""
+        found = [stored_value(self.reader, self._form, name, position) for position in positions.tolist()]
+        blob = self.reader.manifest.blobs.get(name)
+        is_uneven = blob is not None and blob.encoding == "raw" and blob.shape is None
+        return Uneven(found) if is_uneven else found
 
     def _joined(self, values: Sequence[Any]) -> Any:
         """Join a sample's values to its target, or columns to a batch; None if no value is there."""
@@ -289,6 +301,7 @@ class FieldSelection(ValueSelection):
     column: Any  # a name, or a tuple of names; the base class has one name
 
     @property
+    @override
     def _fields(self) -> tuple[str, ...]:
         return (self.column,) if isinstance(self.column, str) else self.column
 
@@ -309,17 +322,14 @@ class FieldSelection(ValueSelection):
         return next((spec.names or () for spec in specs if spec.kind is FieldKind.CLASS), ())
 
     @override
-    def _columns(self, positions: NDArray[np.int64]) -> list[NDArray[Any] | list[Any]]:
-        return [self._values(name, positions) for name in self._fields]
-
-    @override
     def _joined(self, values: Sequence[Any]) -> Any:
         return values[0] if isinstance(self.column, str) else tuple(values)
 
+    @override
     def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
         manifest = self.reader.manifest
         if name in manifest.blobs:
-            return _column(self.reader, self._form, name, positions)
+            return super()._values(name, positions)
         found = self.reader.array(name)[positions]
         if manifest.fields[name].kind in (FieldKind.FLOAT, FieldKind.MULTILABEL):
             return found.astype(np.float64 if name in self._doubles else np.float32)
@@ -397,14 +407,6 @@ def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *
     if not is_tensor:
         return pixels
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
-
-
-def _column(reader: RecordReader, form: SampleForm, name: str, positions: NDArray[np.int64]) -> list[Any]:
-    """Return the values of a field at some positions."""
-    found = [stored_value(reader, form, name, position) for position in positions.tolist()]
-    blob = reader.manifest.blobs.get(name)
-    is_uneven = blob is not None and blob.encoding == "raw" and blob.shape is None
-    return Uneven(found) if is_uneven else found
 
 
 def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
