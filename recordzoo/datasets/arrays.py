@@ -19,7 +19,7 @@ from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import SplitDataset, check_types
-from recordzoo.families.selection import Selection, list_index
+from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.recipe import NO_TARGET
@@ -36,6 +36,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     _ENTRY = "fer2013"
     _ITEMS = _LABELS = "_samples"
     _HAS_TENSORS = True
+    _OUT_OF_RANGE = "list index out of range"
 
     def __init__(
         self,
@@ -61,10 +62,6 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     def _stored_label(self, number: int) -> int | None:
         label = self._selection.target(number)
         return None if label == NO_TARGET else int(label)
-
-    # Any: an index of any kind.
-    def _number(self, index: Any) -> int | None:
-        return list_index(index, len(self._selection))
 
     def _member_md5s(self) -> dict[str, str]:
         return dict(self._RESOURCES.values())

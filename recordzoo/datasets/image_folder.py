@@ -34,14 +34,11 @@ logger = logging.getLogger("recordzoo")
 # Any: labels are whatever an overridden find_classes returns.
 Samples = list[tuple[str, Any]]
 
-Extensions = str | Sequence[str] | None
-"""Extensions of samples; None if a function decides which files are samples."""
-
 
 class Wanted(NamedTuple):
-    """Which files of a tree are samples: torchvision's arguments."""
+    """Which files of a tree are samples: torchvision's arguments; `extensions` is None if a function decides."""
 
-    extensions: Extensions
+    extensions: str | Sequence[str] | None
     is_valid_file: Callable[[str], bool] | None
     allow_empty: bool
 

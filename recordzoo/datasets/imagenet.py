@@ -118,7 +118,10 @@ def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
         problem = str(err)
     if found := synonyms_metadata(wnids, meta.synonyms if meta is not None else {}):
         return [tuple(names) for names in found["synonyms"]]
-    names = _single_names(wnids)
+    # Private, but the only list that everybody has; its order is that of the sorted WNIDs.
+    from torchvision.models._meta import _IMAGENET_CATEGORIES
+
+    names = _IMAGENET_CATEGORIES if len(wnids) == len(_IMAGENET_CATEGORIES) else wnids
     _warn_once(
         f"ImageNet: {problem} Each class has one name ({names[0] if names else ''!r}) instead of torchvision's tuple "
         "of all."
@@ -130,13 +133,6 @@ def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
 def _warn_once(text: str) -> None:
     """Log a warning, once a process."""
     logger.warning("%s", text)
-
-
-def _single_names(wnids: Sequence[str]) -> Sequence[str]:
-    # Private, but the only list that everybody has; its order is that of the sorted WNIDs.
-    from torchvision.models._meta import _IMAGENET_CATEGORIES
-
-    return _IMAGENET_CATEGORIES if len(wnids) == len(_IMAGENET_CATEGORIES) else wnids
 
 
 class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped

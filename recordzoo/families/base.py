@@ -555,8 +555,10 @@ def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, downl
         RecordError: It cannot be read.
     """
     _refuse_preparing(kind, root, options, download=download)
-    if options.records_dir is not None:
-        return open_one(kind, [_as_url(options.records_dir)], options)
+    if (place := options.records_dir) is not None:
+        if not is_url(place):
+            raise ArgumentError(f"Argument records_dir is {str(place)!r}; it must be a URL, because root is a URL.")
+        return open_one(kind, [Url.parse(place)], options)
     local = Path(os.sep) / "root" / (root.name or "root")
     target = variant_recipe(recipe, local, options.variant).target(local)
     below = (root if target.parent == local else root.parent) / target.name
@@ -604,9 +606,3 @@ def _refuse_preparing(kind: str, root: Url, options: Options, *, download: bool 
                 f"{kind}: {name}={value!r} has no meaning at {root}: nothing is prepared at a URL. Prepare on a disk, "
                 f"then run: {command('push', f'NAME{ENDING}', root)}"
             )
-
-
-def _as_url(place: str | os.PathLike[str]) -> Url:
-    if not is_url(place):
-        raise ArgumentError(f"Argument records_dir is {os.fspath(place)!r}; it must be a URL, because root is a URL.")
-    return Url.parse(place)

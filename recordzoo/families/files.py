@@ -181,9 +181,6 @@ class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
         return self._recipe_files(image="images", **{self._TARGET: "targets"})
 
 
-# Any, in this module: paths are `Path` or str, as in torchvision; samples are what the loader returns.
-
-
 class FilesDataset(PathTargetDataset):
     """`ZooDataset` with the attributes of torchvision's datasets of listed files.
 

@@ -253,7 +253,8 @@ class LoaderDataset(ZooDataset):
                 the folders of the splits, not those of the classes.
         """
         self._show(selection)
-        self._load_with(loader, selection.reader, os.fspath(folder))
+        self._loader = PathLoader(default_loader, selection.reader, os.fspath(folder))
+        self.loader = loader
 
     @property
     def loader(self) -> Any:
@@ -263,12 +264,8 @@ class LoaderDataset(ZooDataset):
     @loader.setter
     def loader(self, loader: Loader | None) -> None:
         given = loader.loader if isinstance(loader, PathLoader) else loader
-        self._load_with(given, self._loader.reader, self._loader.folder)
-
-    def _load_with(self, loader: Loader | None, reader: RecordReader, folder: str) -> None:
-        """Set the loader; the arguments are those of `PathLoader`."""
-        chosen: Any = self._DEFAULT if loader is None else loader  # Any: None fails when it is called, as torchvision's
-        self._loader = PathLoader(chosen, reader, folder)
+        chosen: Any = self._DEFAULT if given is None else given  # Any: None fails when it is called, as torchvision's
+        self._loader = PathLoader(chosen, self._loader.reader, self._loader.folder)
 
 
 class PathTargetDataset(LoaderDataset):

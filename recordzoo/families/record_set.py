@@ -97,9 +97,6 @@ def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None)
     return JointTargets(found, keys or default)
 
 
-# Any, in all of this module: images and targets are of all kinds.
-
-
 class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The images of any record set: of a tree, a list, another tool's database, a dataset of your own.
 
