@@ -26,7 +26,7 @@ from recordzoo.datasets.annotated_recipe import CATEGORIES
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError, SourceError
 from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived, is_unchanged, snapshot
-from recordzoo.families.files import Files, SplitPairsDataset
+from recordzoo.families.files import Files, SplitPairsDataset, TargetPathsDataset
 from recordzoo.families.folders import Loader, LoaderDataset, PathLoader, as_file
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
@@ -312,16 +312,11 @@ class _CocoAnnotations(SplitPairsDataset[TrainVal]):
         return json.loads(data)
 
 
-class CocoStuffRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+class CocoStuffRecord(SplitPairsDataset[TrainVal], TargetPathsDataset, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing."""
 
     _ENTRY = "coco_stuff"
     _TARGET = "mask"
-
-    @derived
-    def targets(self) -> list[str]:
-        """The paths of the masks."""
-        return self._paths("mask")
 
 
 class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]  # torchvision is untyped

@@ -19,7 +19,7 @@ from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, SplitDataset
-from recordzoo.families.selection import Selection, join_name, list_paths, list_targets, with_form
+from recordzoo.families.selection import Selection, join_name, list_paths, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name
@@ -194,15 +194,8 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
 
     _VIEW = "people"
 
-    @derived
-    def data(self) -> list[str]:
-        """The paths of the images."""
-        return list_paths(self._selection, self.images_dir, ".jpg")
-
-    @derived
-    def targets(self) -> list[int]:
-        """The number of the person on each image."""
-        return list_targets(self._selection)
+    data = FilesDataset._image_files
+    targets = FilesDataset._labels
 
     @derived
     def class_to_idx(self) -> dict[str, int]:

@@ -38,7 +38,7 @@ from recordzoo.datasets.pairs_recipe import (
 )
 from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset
+from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset, TargetPathsDataset
 from recordzoo.families.selection import list_targets
 from recordzoo.images.decode import decode_rgb
 from recordzoo.preparing.options import PrepareOptions
@@ -46,7 +46,7 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.recipe import open_image
 
 
-class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+class ADE20KRecord(SplitPairsDataset[TrainVal], TargetPathsDataset, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """ADE20K's Scene Parsing Benchmark, read from records. A mask is a PIL image.
 
     In a mask, 0 is no class, and n is the class `classes[n - 1]`.
@@ -59,11 +59,6 @@ class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignor
     def classes(self) -> list[str]:
         """The names of the classes."""
         return list(self._selection.reader.manifest.metadata["classes"])
-
-    @derived
-    def targets(self) -> list[str]:
-        """The paths of the masks."""
-        return self._paths("mask")
 
 
 Track = Literal[
@@ -79,7 +74,7 @@ Track = Literal[
 ]
 
 
-class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+class DIV2KRecord(TargetPathsDataset, VisionDataset):  # type: ignore[misc]  # torchvision is untyped
     """DIV2K, read from records: pairs of a photograph in low resolution and the same one in high resolution.
 
     Each split of a track is a record set of its own, with the images of high resolution in it. The track "wild", with
@@ -109,11 +104,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         self._ENDING = TRACKS[track][1]  # type: ignore[misc]  # of each name, not of all tracks' names
         self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
         self._files = self._recipe_files(image="images", high="targets")
-
-    @derived
-    def targets(self) -> list[str]:
-        """The paths of the images of high resolution."""
-        return self._paths("high")
 
     def _load_target(self, data: bytes) -> Image.Image:
         return decode_rgb(data)
@@ -399,7 +389,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
 _YEARS = [str(year) for year in range(2007, 2013)]
 
 
-class _VOCRecord(PairsDataset):
+class _VOCRecord(TargetPathsDataset):
     """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
 
     _ENTRY = "voc"
@@ -431,11 +421,6 @@ class _VOCRecord(PairsDataset):
     def _target_attribute(self) -> str:
         """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""
         return "targets"
-
-    @derived
-    def targets(self) -> list[str]:
-        """The paths of the annotations or masks."""
-        return self._paths(self._TARGET)
 
 
 class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped

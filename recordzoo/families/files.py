@@ -156,6 +156,15 @@ class PairsDataset(PathsDataset):
         return open_image(data)
 
 
+class TargetPathsDataset(PairsDataset):
+    """`PairsDataset` with the paths of the targets, too."""
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the files with the targets."""
+        return self._paths(self._TARGET)
+
+
 class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
     """`PairsDataset` whose second argument is the split, and which has an argument `transforms`."""
 
@@ -194,11 +203,13 @@ class FilesDataset(PathTargetDataset):
 
     @derived
     def _image_files(self) -> list[Any]:
+        """The paths of the images."""
         folder, path = self._loader.folder, type(self)._PATH
         return [path(join_name(folder, name)) for name in self._selection.names()]
 
     @derived
     def _labels(self) -> list[int]:
+        """The labels."""
         return list_targets(self._selection)
 
     @override
