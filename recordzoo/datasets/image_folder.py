@@ -290,24 +290,17 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         target_type: str | Sequence[str] | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
+        of_sets: dict[str, Any] = {"split": split, "target_type": target_type}
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
         is_whole = split is not None or target_type is not None or not self._overrides()
         if is_url(root) or (is_given and (is_whole or RecordReader(Path(root).expanduser()).manifest.is_listed)):
             self._refuse_url_of_tree(root)
             super().__init__(
-                root,
-                transform,
-                target_transform,
-                loader,
-                is_valid_file,
-                allow_empty,
-                split=split,
-                target_type=target_type,
-                **options,
+                root, transform, target_transform, loader, is_valid_file, allow_empty, **of_sets, **options
             )
             return
         chosen = self._chosen(options)
-        for name, value in {"split": split, "target_type": target_type}.items():
+        for name, value in of_sets.items():
             if value is not None:
                 raise ArgumentError(
                     f"Argument {name} is {value!r}, but {root} is not a record set. Pass the path of one; for a "
