@@ -20,12 +20,11 @@ from recordzoo.families.base import Root, Transform, check_choice, open_one
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
 from recordzoo.families.selection import Selection, not_listed
-from recordzoo.images.decode import RecordName, naming
+from recordzoo.images.decode import RecordName, decode, naming
 from recordzoo.net.url import Url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.recipe import open_image
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")
@@ -122,9 +121,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         if not self._masks.has("mask", position):
             raise RecordError(f"{self._masks.path}: {self._masks.names[position]} has no mask.", position=position)
         with naming(self._masks.path, RecordName(self._masks, position)):
-            mask = open_image(self._masks.read("mask", position))
-            mask.load()
-            return mask
+            return decode(self._masks.read("mask", position))
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
         super()._hint_positions(positions)
