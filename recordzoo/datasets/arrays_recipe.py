@@ -15,8 +15,7 @@ from PIL import Image
 from typing_extensions import override
 
 from recordzoo.base.text import text_of
-from recordzoo.errors import SourceError
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, seekable
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, read_rows, seekable
 from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
 from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
@@ -30,11 +29,7 @@ class FER2013(ArraysRecipe):
 
     unpacked = "fer2013/"
     image_shape = (48, 48)
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        return {self.part: ["fer2013.csv", "icml_face_data.csv", f"{self.part}.csv"]}
+    splits: Splits = {part: ["fer2013.csv", "icml_face_data.csv", f"{part}.csv"] for part in _FACES}
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -53,12 +48,6 @@ class FER2013(ArraysRecipe):
                 raise ValueError("a pixel is not from 0 to 255")
             labels = [NO_TARGET if name == "test.csv" else int(row["emotion"]) for row in chunk]
             yield {"image": pixels.astype(np.uint8).reshape(-1, 48, 48), "target": np.array(labels, np.int64)}
-
-    @override
-    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        if not stored.keys["image"]:
-            raise SourceError(f"{self.set_name}: there is no face in the raw data, in none of {', '.join(self.files)}.")
-        return super().build_table(stored, sidecars)
 
 
 _VIDEOS = 64
@@ -89,20 +78,15 @@ class MovingMNIST(ArraysRecipe):
                 yield {"image": videos}
 
 
-_PCAM_NAMES = {"train": "train", "val": "valid", "test": "test"}
-
-
 class PCAM(ArraysRecipe):
     """Patches; label 1 means a metastasis in the centre."""
 
     package = "h5py"
     image_shape = (96, 96, 3)
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        name = f"camelyonpatch_level_2_split_{_PCAM_NAMES[self.part]}"
-        return {self.part: [(f"{name}_x.h5", f"{name}_y.h5")]}
+    splits: Splits = {
+        part: [(f"camelyonpatch_level_2_split_{name}_x.h5", f"camelyonpatch_level_2_split_{name}_y.h5")]
+        for part, name in (("train", "train"), ("val", "valid"), ("test", "test"))
+    }
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -170,11 +154,7 @@ class SVHN(ArraysRecipe):
     """Digits; the label of the digit 0 is 10 in the file and 0 here, as in torchvision."""
 
     image_shape = (32, 32, 3)
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        return {self.part: [f"{self.part}_32x32.mat"]}
+    splits: Splits = {part: [f"{part}_32x32.mat"] for part in ("train", "test", "extra")}
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -190,11 +170,7 @@ class USPS(ArraysRecipe):
     """Digits; a line is a label from 1 to 10 and 256 pairs ``index:value`` with values from -1 to 1."""
 
     image_shape = (16, 16)
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        return {self.part: ["usps" if self.part == "train" else "usps.t"]}
+    splits = {"train": ["usps"], "test": ["usps.t"]}
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -251,7 +227,7 @@ class MedMNIST(ArraysRecipe):
         )
 
 
-_DTYPES = {0x1E3D4C55: "<u1", 0x1E3D4C54: "<i4"}
+_DTYPES = {0x1E3D4C55: np.dtype("<u1"), 0x1E3D4C54: np.dtype("<i4")}
 
 
 class FactorsRecipe(ArraysRecipe):
@@ -306,12 +282,10 @@ class SmallNORB(FactorsRecipe):
 
     image_shape = (96, 96)
     factors = ("category", "instance", "elevation", "azimuth", "lighting")
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        start = {"train": "5x46789x9x18x6x2x96x96-training", "test": "5x01235x9x18x6x2x96x96-testing"}[self.part]
-        return {self.part: [tuple(f"smallnorb-{start}-{kind}.mat" for kind in ("dat", "cat", "info"))]}
+    splits: Splits = {
+        part: [tuple(f"smallnorb-5x{name}-{kind}.mat" for kind in ("dat", "cat", "info"))]
+        for part, name in (("train", "46789x9x18x6x2x96x96-training"), ("test", "01235x9x18x6x2x96x96-testing"))
+    }
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -345,8 +319,5 @@ def read_matrix(file: BinaryIO) -> Iterator[NDArray[Any]]:
     magic, dimensions = np.frombuffer(file.read(8), "<i4").tolist()
     if magic not in _DTYPES or not 1 <= dimensions <= 4:
         raise ValueError("it is not a binary matrix of bytes or 32-bit integers")
-    count, *shape = np.frombuffer(file.read(4 * max(3, dimensions)), "<i4").tolist()[:dimensions]
-    for start in range(0, count, _CHUNK):
-        length = min(_CHUNK, count - start)
-        size = length * int(np.prod(shape)) * np.dtype(_DTYPES[magic]).itemsize
-        yield np.frombuffer(file.read(size), _DTYPES[magic]).reshape(length, *shape)
+    lengths = np.frombuffer(file.read(4 * max(3, dimensions)), "<i4").tolist()
+    return read_rows(file, _DTYPES[magic], lengths[:dimensions])

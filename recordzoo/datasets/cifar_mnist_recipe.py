@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, read_rows
 from recordzoo.recipes.pickles import PickledArray, unpickle
 from recordzoo.recipes.recipe import Stored, Table
 
-_DTYPES = {0x08: ">u1", 0x0C: ">i4"}
-_CHUNK = 4096
+_DTYPES = {0x08: np.dtype(">u1"), 0x0C: np.dtype(">i4")}
 
 
 # Any: of either dtype.
@@ -23,23 +22,17 @@ def read_idx(file: BinaryIO) -> Iterator[NDArray[Any]]:
     zero, dtype, dimensions = int.from_bytes(file.read(2)), *file.read(2)
     if zero or dtype not in _DTYPES:
         raise ValueError("it is not an IDX file of bytes or 32-bit integers")
-    count, *shape = np.frombuffer(file.read(4 * dimensions), ">u4").tolist()
-    for start in range(0, count, _CHUNK):
-        length = min(_CHUNK, count - start)
-        size = length * int(np.prod(shape)) * np.dtype(_DTYPES[dtype]).itemsize
-        yield np.frombuffer(file.read(size), _DTYPES[dtype]).reshape(length, *shape)
+    return read_rows(file, _DTYPES[dtype], np.frombuffer(file.read(4 * dimensions), ">u4").tolist())
 
 
 class MNIST(ArraysRecipe):
     """A file of images and a file of labels for each split."""
 
     image_shape = (28, 28)
-
-    @property
-    @override
-    def splits(self) -> Splits:
-        names = {"train": "train", "test": "t10k"}
-        return {split: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx1-ubyte")] for split, name in names.items()}
+    splits: Splits = {
+        split: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx1-ubyte")]
+        for split, name in (("train", "train"), ("test", "t10k"))
+    }
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -50,23 +43,19 @@ class MNIST(ArraysRecipe):
 class EMNIST(MNIST):
     """A part for each selection; all of them are in one zip. A tree may have one split only, as in torchvision."""
 
+    splits: Splits = {
+        split: [tuple(f"emnist-{{part}}-{split}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))]
+        for split in ("train", "test")
+    }
     required: Collection[str] = ()  # of such a tree; without them it is not the tree that is wanted
 
     @override
     def require(self, names: Collection[str]) -> None:
         self.required = names
 
-    @property
-    @override
-    def splits(self) -> Splits:
-        return {
-            split: [tuple(f"emnist-{self.part}-{split}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))]
-            for split in ("train", "test")
-        }
-
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        whole = [group for (group,) in self.splits.values() if all((base / file).is_file() for file in group)]
+        whole = [group for (group,) in self.groups.values() if all((base / file).is_file() for file in group)]
         there = [file for group in whole for file in group]
         return there if there and set(there).issuperset(self.required) else None
 
@@ -74,11 +63,10 @@ class EMNIST(MNIST):
 class QMNIST(MNIST):
     """Labels are 8 numbers: the digit, the place of writing, and the writer."""
 
-    @property
-    @override
-    def splits(self) -> Splits:
-        name = "xnist" if self.part == "nist" else f"qmnist-{self.part}"
-        return {self.part: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx2-int")]}
+    splits: Splits = {
+        part: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx2-int")]
+        for part, name in (("train", "qmnist-train"), ("test", "qmnist-test"), ("nist", "xnist"))
+    }
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
@@ -167,8 +155,4 @@ class CIFAR10_1(CIFAR10C):
     """A pair of files for each version, which is a part."""
 
     unpacked = ""
-
-    @property
-    @override
-    def splits(self) -> Splits:  # type: ignore[override]  # a constant of CIFAR-10-C
-        return {"test": [(f"cifar10.1_{self.part}_data.npy", f"cifar10.1_{self.part}_labels.npy")]}
+    splits: Splits = {"test": [("cifar10.1_{part}_data.npy", "cifar10.1_{part}_labels.npy")]}

@@ -38,26 +38,24 @@ class ArraysRecipe(DeclaredRecipe):
     """A recipe for which subclasses define the files of each split and how to decode a file.
 
     Attributes:
+        splits: The files of each split, in order. Files in a tuple have different fields of the same samples. A part
+            whose name is a split's is that split; "{part}" in a file's name is the part.
         unpacked: The folder of the files in the archive and the tree, with a final "/"; "" for none.
         texts: Small files that `build_table` reads: class names, folds. A tree may lack them.
         image_shape: Shape of every image, [H, W] or [H, W, C].
     """
 
+    splits: ClassVar[Splits]
     unpacked: ClassVar[str] = ""
     texts: ClassVar[Sequence[str]] = ()
     image_shape: ClassVar[tuple[int, ...]]
-
-    @property
-    @abstractmethod
-    def splits(self) -> Splits:
-        """The files of each split, in order. Files in a tuple have different fields of the same samples."""
 
     @abstractmethod
     def decode(self, name: str, file: BinaryIO) -> Iterable[Chunk]:
         """Decode a file; a large one in chunks.
 
         Args:
-            name: One of `splits`.
+            name: One of `files`.
             file: Its bytes, in order; possibly not seekable.
 
         Raises:
@@ -85,10 +83,16 @@ class ArraysRecipe(DeclaredRecipe):
         return {"image": BlobSpec("raw", self.image_shape, "|u1")}
 
     @property
+    def groups(self) -> Mapping[str, Sequence[tuple[str, ...]]]:
+        """The files of each split of the part."""
+        chosen = [self.part] if self.part in self.splits else self.splits
+        return {split: [_group(files, self.part) for files in self.splits[split]] for split in chosen}
+
+    @property
     def files(self) -> tuple[str, ...]:
-        """All files of all splits, each once."""
-        groups = [group for split in self.splits.values() for group in split]
-        return tuple(dict.fromkeys(file for group in groups for file in _group(group)))
+        """All files of all these splits, each once."""
+        groups = [group for split in self.groups.values() for group in split]
+        return tuple(dict.fromkeys(file for group in groups for file in group))
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -147,14 +151,16 @@ class ArraysRecipe(DeclaredRecipe):
         names: list[str] = []
         columns: dict[str, list[NDArray[Any]]] = {}
         positions: dict[str, NDArray[np.int64]] = {}
-        for split, groups in self.splits.items():
+        for split, groups in self.groups.items():
             start = len(names)
-            for group in map(_group, groups):
+            for group in groups:
                 names += [f"{file}/{index:05d}" for file in group for index in range(lengths[file])]
                 for field, values in self._columns(group, sidecars):
                     columns.setdefault(field, []).append(values)
             if len(names) > start:  # skip a split without files
                 positions[split] = np.arange(start, len(names), dtype=np.int64)
+        if not names:
+            raise self.no_image(" or ".join(self.files))
         arrays = {field: np.concatenate(parts) for field, parts in columns.items()}
         if wrong := [field for field, values in arrays.items() if len(values) != len(names)]:
             counts = ", ".join(f"{field} {len(arrays[field]):,}" for field in wrong)
@@ -181,16 +187,31 @@ def read_npy(file: BinaryIO) -> Iterator[NDArray[Any]]:
     header = header_of(left)
     if header.is_fortran:
         yield array_of(left + file.read(), header)
-        return
-    left, count = left[header.size_bytes :], 0
-    row_bytes = header.dtype.itemsize * math.prod(header.shape[1:]) or 1
+    else:
+        yield from read_rows(file, header.dtype, header.shape, left[header.size_bytes :])
+
+
+# Any: of whatever dtype.
+def read_rows(file: BinaryIO, dtype: np.dtype[Any], shape: Sequence[int], left: bytes = b"") -> Iterator[NDArray[Any]]:
+    """Read the rest of a file, an array after a header, in chunks of the first axis.
+
+    Args:
+        file: The file.
+        dtype: The array's type.
+        shape: The array's shape.
+        left: What was read of the array together with the header.
+
+    Raises:
+        ValueError: The array is cut, or something follows it.
+    """
+    count, row_bytes = 0, dtype.itemsize * math.prod(shape[1:]) or 1
     chunk_bytes = max(_CHUNK_BYTES // row_bytes, 1) * row_bytes
     while data := left + file.read(max(chunk_bytes - len(left), 0)):
-        values = np.frombuffer(data, header.dtype).reshape(-1, *header.shape[1:])
+        values = np.frombuffer(data, dtype).reshape(-1, *shape[1:])
         count, left = count + len(values), b""
         yield values
-    if count != header.shape[0]:
-        raise ValueError(f"it has {count:,} of {header.shape[0]:,} rows")
+    if count != shape[0]:
+        raise ValueError(f"it has {count:,} of {shape[0]:,} rows")
 
 
 @contextmanager
@@ -209,8 +230,9 @@ def seekable(file: BinaryIO) -> Iterator[IO[bytes]]:
         yield copy
 
 
-def _group(files: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (files,) if isinstance(files, str) else files
+def _group(files: str | tuple[str, ...], part: str) -> tuple[str, ...]:
+    names = (files,) if isinstance(files, str) else files
+    return tuple(name.replace("{part}", part) for name in names)
 
 
 class _Hashed(io.RawIOBase):
