@@ -17,7 +17,7 @@ from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo import catalogue
 from recordzoo.datasets.imagenet import ImageNetRecord
-from recordzoo.datasets.imagenet_forms import all_wnids, parse_meta, read_meta
+from recordzoo.datasets.imagenet_recipe import all_wnids, parse_meta, read_meta
 from recordzoo.errors import NotPreparedError, SourceError, TermsError
 from recordzoo.records.reader import RecordReader
 from tests.contract import ImageNetRecord as Faked

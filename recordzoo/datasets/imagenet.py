@@ -14,8 +14,7 @@ from typing_extensions import override
 from recordzoo import catalogue
 from recordzoo.base.text import TrainVal
 from recordzoo.datasets.cifar_mnist import check_severity
-from recordzoo.datasets.imagenet_forms import DEVKIT, META_BIN, all_wnids, read_meta
-from recordzoo.datasets.imagenet_recipe import synonyms_metadata
+from recordzoo.datasets.imagenet_recipe import DEVKIT, META_BIN, all_wnids, read_meta, synonyms_metadata
 from recordzoo.errors import SourceError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived

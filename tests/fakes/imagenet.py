@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import savemat
 
-from recordzoo.datasets.imagenet_forms import all_wnids
+from recordzoo.datasets.imagenet_recipe import all_wnids
 from tests.fakes.fake import Case, by, fake, tar
 from tests.fakes.folder import write_tree
 from tests.fakes.mutations import SAMPLES

@@ -16,7 +16,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
-from recordzoo.datasets.imagenet_forms import all_wnids
+from recordzoo.datasets.imagenet_recipe import all_wnids
 from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
