@@ -24,7 +24,7 @@ from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.source import JointLeaf, Source
 from recordzoo.net.download import fetch
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.from_sets import StoredRecipe
+from recordzoo.recipes.variant import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer
 

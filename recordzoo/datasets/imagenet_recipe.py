@@ -299,13 +299,10 @@ class ImageNet(DeclaredRecipe):
         self._missing_shards = _missing_shards(shards)
         return shards if meta is None else ChainSource([shards, meta])
 
-    def _trees(self, root: Path) -> list[Path]:
-        """Return the possible folders of the split; the first is Kaggle's and unzip tools'."""
-        return [root / self.part / self.part, root / self.part, root / KAGGLE_IMAGES / self.part]
-
     def _images(self, root: Path, is_labelled: bool) -> Source | None:
         """Find image files or archives; those without class folders only if the labels are known from elsewhere."""
-        for tree in self._trees(root):
+        # The first is that of Kaggle and of unzip tools.
+        for tree in (root / self.part / self.part, root / self.part, root / KAGGLE_IMAGES / self.part):
             found, _ = _look(tree)
             if found == "sorted":
                 return TreeSource(tree, wanted=is_class_image)

@@ -45,9 +45,8 @@ from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preview import write_summary
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import Recipe
-from recordzoo.recipes.variant import Variant, variant_recipe
+from recordzoo.recipes.variant import StoredRecipe, Variant, variant_recipe
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 

@@ -117,7 +117,7 @@ class Target:
         from recordzoo.own.lists import ListRecipe
         from recordzoo.own.sample import ForeignRecipe
         from recordzoo.recipes.folders import FlatRecipe, FolderRecipe, SplitTreeRecipe
-        from recordzoo.recipes.from_sets import StoredRecipe
+        from recordzoo.recipes.variant import StoredRecipe
         from recordzoo.records.reader import RecordReader
 
         if self.kind == "set":

@@ -21,7 +21,7 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.assemble import MOST_NAMED
 from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publishing
-from recordzoo.recipes.from_sets import shapes_of
+from recordzoo.recipes.variant import shapes_of
 from recordzoo.records.arrays import AnyArray
 from recordzoo.records.manifest import (
     ENDING,

@@ -19,8 +19,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.preparing.options import NewOptions, Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Source
-from recordzoo.recipes.from_sets import SetRecipe, SetSource
 from recordzoo.recipes.recipe import Stored, Table
+from recordzoo.recipes.variant import SetRecipe, SetSource
 from recordzoo.records.manifest import BlobSpec, SetKind
 from recordzoo.records.reader import Labels, RecordReader, class_numbers
 from recordzoo.sets.merge import is_made, new_metadata, new_place, said_of
