@@ -15,7 +15,7 @@ from PIL import Image
 from typing_extensions import override
 
 from recordzoo.base.text import text_of
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, read_rows, seekable
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, read_npy, read_rows, seekable
 from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
 from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec
@@ -29,7 +29,7 @@ class FER2013(ArraysRecipe):
 
     unpacked = "fer2013/"
     image_shape = (48, 48)
-    splits: Splits = {part: ["fer2013.csv", "icml_face_data.csv", f"{part}.csv"] for part in _FACES}
+    splits = {part: ["fer2013.csv", "icml_face_data.csv", f"{part}.csv"] for part in _FACES}
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -83,7 +83,7 @@ class PCAM(ArraysRecipe):
 
     package = "h5py"
     image_shape = (96, 96, 3)
-    splits: Splits = {
+    splits = {
         part: [(f"camelyonpatch_level_2_split_{name}_x.h5", f"camelyonpatch_level_2_split_{name}_y.h5")]
         for part, name in (("train", "train"), ("val", "valid"), ("test", "test"))
     }
@@ -154,7 +154,7 @@ class SVHN(ArraysRecipe):
     """Digits; the label of the digit 0 is 10 in the file and 0 here, as in torchvision."""
 
     image_shape = (32, 32, 3)
-    splits: Splits = {part: [f"{part}_32x32.mat"] for part in ("train", "test", "extra")}
+    splits = {part: [f"{part}_32x32.mat"] for part in ("train", "test", "extra")}
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -196,7 +196,7 @@ def medmnist_part(name: str, size: int) -> str:
 class MedMNIST(ArraysRecipe):
     """One set in one size. A label is a number, of ChestMNIST 14 numbers: which findings there are."""
 
-    splits: Splits = {split: [(f"{split}_images.npy", f"{split}_labels.npy")] for split in MEDMNIST_SPLITS}
+    splits = {split: [(f"{split}_images.npy", f"{split}_labels.npy")] for split in MEDMNIST_SPLITS}
 
     @property
     @override
@@ -227,7 +227,7 @@ class MedMNIST(ArraysRecipe):
         )
 
 
-_DTYPES = {0x1E3D4C55: np.dtype("<u1"), 0x1E3D4C54: np.dtype("<i4")}
+_DTYPES = {0x1E3D4C55: "<u1", 0x1E3D4C54: "<i4"}
 
 
 class FactorsRecipe(ArraysRecipe):
@@ -257,7 +257,7 @@ class DSprites(FactorsRecipe):
     image_shape = (64, 64)
     factors = ("shape", "scale", "orientation", "x", "y")
     fields = {"image": BlobSpec("image")}
-    splits: Splits = {"all": ["dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"]}
+    splits = {"all": ["dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"]}
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -282,7 +282,7 @@ class SmallNORB(FactorsRecipe):
 
     image_shape = (96, 96)
     factors = ("category", "instance", "elevation", "azimuth", "lighting")
-    splits: Splits = {
+    splits = {
         part: [tuple(f"smallnorb-5x{name}-{kind}.mat" for kind in ("dat", "cat", "info"))]
         for part, name in (("train", "46789x9x18x6x2x96x96-training"), ("test", "01235x9x18x6x2x96x96-testing"))
     }

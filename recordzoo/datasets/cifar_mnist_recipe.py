@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, read_rows
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, read_npy, read_rows
 from recordzoo.recipes.pickles import PickledArray, unpickle
 from recordzoo.recipes.recipe import Stored, Table
 
-_DTYPES = {0x08: np.dtype(">u1"), 0x0C: np.dtype(">i4")}
+_DTYPES = {0x08: ">u1", 0x0C: ">i4"}
 
 
 # Any: of either dtype.
@@ -29,7 +29,7 @@ class MNIST(ArraysRecipe):
     """A file of images and a file of labels for each split."""
 
     image_shape = (28, 28)
-    splits: Splits = {
+    splits = {
         split: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx1-ubyte")]
         for split, name in (("train", "train"), ("test", "t10k"))
     }
@@ -43,7 +43,7 @@ class MNIST(ArraysRecipe):
 class EMNIST(MNIST):
     """A part for each selection; all of them are in one zip. A tree may have one split only, as in torchvision."""
 
-    splits: Splits = {
+    splits = {
         split: [tuple(f"emnist-{{part}}-{split}-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))]
         for split in ("train", "test")
     }
@@ -63,7 +63,7 @@ class EMNIST(MNIST):
 class QMNIST(MNIST):
     """Labels are 8 numbers: the digit, the place of writing, and the writer."""
 
-    splits: Splits = {
+    splits = {
         part: [(f"{name}-images-idx3-ubyte", f"{name}-labels-idx2-int")]
         for part, name in (("train", "qmnist-train"), ("test", "qmnist-test"), ("nist", "xnist"))
     }
@@ -137,7 +137,7 @@ class CIFAR10C(ArraysRecipe):
 
     unpacked = "CIFAR-10-C/"
     image_shape = (32, 32, 3)
-    splits: Splits = {name.replace("_", "-"): [(f"{name}.npy", "labels.npy")] for name in CORRUPTIONS}
+    splits = {name.replace("_", "-"): [(f"{name}.npy", "labels.npy")] for name in CORRUPTIONS}
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
@@ -155,4 +155,4 @@ class CIFAR10_1(CIFAR10C):
     """A pair of files for each version, which is a part."""
 
     unpacked = ""
-    splits: Splits = {"test": [("cifar10.1_{part}_data.npy", "cifar10.1_{part}_labels.npy")]}
+    splits = {"test": [("cifar10.1_{part}_data.npy", "cifar10.1_{part}_labels.npy")]}

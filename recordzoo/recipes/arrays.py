@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
@@ -111,7 +111,9 @@ class ArraysRecipe(DeclaredRecipe):
         member = decompressed(member)
         name = member.name.removeprefix(self.unpacked) if self.unpacked else PurePosixPath(member.name).name
         if name in self.texts:
-            yield Sidecar(name, self._checked(name, member.read()))
+            data = member.read()
+            self.compare_md5(name, hashlib.md5(data, usedforsecurity=False).hexdigest(), self.unpacked)
+            yield Sidecar(name, data)
         elif name in self.files:
             yield from self._samples(name, member)
 
@@ -140,10 +142,6 @@ class ArraysRecipe(DeclaredRecipe):
         if images.dtype != np.uint8 or images.shape[1:] != self.image_shape:
             raise ValueError(f"its images are {images.dtype} {images.shape[1:]}, not uint8 {self.image_shape}")
         return images
-
-    def _checked(self, name: str, data: bytes) -> bytes:
-        self.compare_md5(name, hashlib.md5(data, usedforsecurity=False).hexdigest(), self.unpacked)
-        return data
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
@@ -192,7 +190,7 @@ def read_npy(file: BinaryIO) -> Iterator[NDArray[Any]]:
 
 
 # Any: of whatever dtype.
-def read_rows(file: BinaryIO, dtype: np.dtype[Any], shape: Sequence[int], left: bytes = b"") -> Iterator[NDArray[Any]]:
+def read_rows(file: BinaryIO, dtype: DTypeLike, shape: Sequence[int], left: bytes = b"") -> Iterator[NDArray[Any]]:
     """Read the rest of a file, an array after a header, in chunks of the first axis.
 
     Args:
@@ -204,7 +202,7 @@ def read_rows(file: BinaryIO, dtype: np.dtype[Any], shape: Sequence[int], left: 
     Raises:
         ValueError: The array is cut, or something follows it.
     """
-    count, row_bytes = 0, dtype.itemsize * math.prod(shape[1:]) or 1
+    count, row_bytes = 0, np.dtype(dtype).itemsize * math.prod(shape[1:]) or 1
     chunk_bytes = max(_CHUNK_BYTES // row_bytes, 1) * row_bytes
     while data := left + file.read(max(chunk_bytes - len(left), 0)):
         values = np.frombuffer(data, dtype).reshape(-1, *shape[1:])
