@@ -217,13 +217,8 @@ class Entry:
 
     @property
     def dataset_module(self) -> str:
-        """The module of its dataset classes; importing it imports torch."""
+        """The module of its dataset classes; importing it imports torch. That of its recipes ends with "_recipe"."""
         return f"recordzoo.datasets.{self.module}"
-
-    @property
-    def recipe_module(self) -> str:
-        """The module of its recipes, unless the layout says it all; it imports no torch."""
-        return f"recordzoo.datasets.{self.module}_recipe"
 
     @property
     def default_parts(self) -> list[str]:

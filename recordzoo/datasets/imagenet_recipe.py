@@ -21,7 +21,6 @@ import dataclasses
 import functools
 import io
 import json
-import logging
 import os
 import pickle
 import re
@@ -58,7 +57,6 @@ DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
 
 _NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})\.JPEG")
 
-logger = logging.getLogger("recordzoo")
 _first = functools.partial(name_first, most=10)
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
@@ -281,10 +279,6 @@ class ImageNet(DeclaredRecipe):
         return [f"{self.part}/<wnid>/"]
 
     @override
-    def tree_names(self, base: Path) -> Sequence[str] | None:
-        return None  # `find` looks for it: the tree's lists come from another place
-
-    @override
     def find(self, root: Path) -> Source | None:
         meta = meta_source(root)
         lists = [name for name in _KAGGLE_LISTS[self.part] if (root / name).is_file()]
@@ -355,28 +349,17 @@ class ImageNet(DeclaredRecipe):
         order = class_folder_order(placed)
         names = [placed[index] for index in order]
         wnids, target = class_labels(names)
-        incomplete = self._what_is_missing(wnids, len(names))
-        if incomplete:
-            logger.warning("ImageNet's split %r %s", self.part, incomplete)
+        # An interrupted extraction or download leaves a tree that looks whole.
+        missing = sorted(set(all_wnids()).difference(wnids))
+        facts = [f"Classes without images: {_first(missing)}."] if missing else []
+        facts += [f"Shards that are missing: {_first(self._missing_shards)}."] if self._missing_shards else []
         return Table(
             names=names,
             keys={"image": [keys[index] for index in order]},
             arrays={"target": target},
             classes=wnids,
-            metadata={**synonyms_metadata(wnids, synonyms), **({"incomplete": incomplete} if incomplete else {})},
+            metadata={**synonyms_metadata(wnids, synonyms), **self.incomplete(len(names), *facts)},
         )
-
-    def _what_is_missing(self, wnids: Sequence[str], count: int) -> str:
-        """Say what is missing, or "": an interrupted extraction or download leaves a tree that looks whole."""
-        expected = next(split.count for split in self.entry.splits if split.name == self.part)
-        if count == expected:
-            return ""
-        facts = [f"has {counted(count, 'image')}, not {expected:,}."]
-        there = set(wnids)
-        missing = [wnid for wnid in all_wnids() if wnid not in there]
-        facts += [f"Classes without images: {_first(missing)}."] if missing else []
-        facts += [f"Shards that are missing: {_first(self._missing_shards)}."] if self._missing_shards else []
-        return " ".join(facts)
 
 
 def synonyms_metadata(wnids: Sequence[str], synonyms: Mapping[str, Sequence[str]]) -> dict[str, JSON]:

@@ -29,16 +29,12 @@ class LSUN(DeclaredRecipe):
 
     @override
     def find(self, root: Path) -> Source | None:
-        file = root / self._database
+        file = root / self._database  # it cannot be read front to back, as other trees are
         if not file.is_file():
             return super().find(root)
         database = LMDB(str(file), {}, {"": file}, STORED)
         database.open()
         return ForeignSource(database)
-
-    @override
-    def tree_names(self, base: Path) -> Sequence[str] | None:
-        return None  # a database cannot be read front to back: see `find`
 
     @property
     @override

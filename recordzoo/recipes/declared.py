@@ -49,7 +49,7 @@ def dataset_recipe(
     entry = catalogue.entry(dataset)
     found = entry.part(part)
     if found.recipe:
-        kind = getattr(importlib.import_module(entry.recipe_module), found.recipe)
+        kind = getattr(importlib.import_module(f"{entry.dataset_module}_recipe"), found.recipe)
     else:
         kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[found.layout.kind]
     made: DeclaredRecipe = kind(dataset, part, raw_files)
@@ -105,9 +105,9 @@ class DeclaredRecipe(Recipe):
             dataclasses.replace(file, optional=False) if file.name in names else file for file in self.raw_files
         )
 
-    @abstractmethod
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        """List the members of the extracted tree, relative to `base`; None if there is no tree."""
+        """List the members of the extracted tree, relative to `base`; None if there is no tree, or `find` looks."""
+        return None
 
     @property
     def names_folder(self) -> str:
@@ -171,12 +171,12 @@ class DeclaredRecipe(Recipe):
             "to store what is there."
         )
 
-    def incomplete(self, num_images: int) -> dict[str, JSON]:
-        """Return metadata that says how many images are missing; empty if none is. Warn of it."""
+    def incomplete(self, num_images: int, *more: str) -> dict[str, JSON]:
+        """Return metadata that says how many images are missing, and more; empty if none is. Warn of it."""
         expected = self.counts.get("all") or sum(self.counts.values()) or self.entry.num_images
         if not self._is_known or expected in (None, num_images):
             return {}
-        text = f"has {counted(num_images, 'image')}, not {expected:,}."
+        text = " ".join([f"has {counted(num_images, 'image')}, not {expected:,}.", *more])
         logger.warning("%s %s", self.set_name, text)
         return {"incomplete": text}
 
@@ -296,6 +296,8 @@ def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
 class ClassFolderRecipe(DeclaredRecipe):
     """A recipe of class folders at the places in the facts (`Layout`) or in a subclass.
 
+    Where the facts name no folders of splits, a part whose name is a split's is that split.
+
     Labels follow from the folders that are there: without one class, later classes have other numbers. So the numbers
     of classes and images are compared with the facts, unless the facts name a subclass as the recipe, or raw files are
     given that are not the catalogue's.
@@ -319,16 +321,8 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @property
     def top(self) -> str:
-        """The folder above all class folders, with a final "/"; names are relative to it. "" needs `folders`."""
+        """The folder above all class folders, with a final "/"; names are relative to it. "" needs such folders."""
         return self.layout.top
-
-    @property
-    def folders(self) -> Mapping[str, str]:
-        """The folder of each split below `top`, "train" or "amazon/images"; empty if `top` has the class folders.
-
-        Then a part whose name is a split's is that split.
-        """
-        return self.layout.folders
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -337,7 +331,7 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        places = [self.top] if self.top else self.folders.values()
+        places = [self.top] if self.top else self.layout.folders.values()
         found = [place for place in places if (base / place).is_dir()]
         return [name for place in found for name in files_under(base, place, self.endings)] if found else None
 
@@ -349,13 +343,13 @@ class ClassFolderRecipe(DeclaredRecipe):
     @property
     @override
     def tree_marks(self) -> Sequence[str]:
-        return [self.top] if self.top else [f"{folder}/" for folder in self.folders.values()]
+        return [self.top] if self.top else [f"{folder}/" for folder in self.layout.folders.values()]
 
     def class_path(self, name: str) -> str:
         """Return ``class/[folders/]file`` of a name, which has the folder of a split before it."""
-        if not self.folders:
+        if not self.layout.folders:
             return name
-        inner = (name[len(folder) + 1 :] for folder in self.folders.values() if name.startswith(f"{folder}/"))
+        inner = (name[len(folder) + 1 :] for folder in self.layout.folders.values() if name.startswith(f"{folder}/"))
         return next(inner, name.partition("/")[2])
 
     @override
@@ -376,9 +370,9 @@ class ClassFolderRecipe(DeclaredRecipe):
         classes, target = class_labels(inner)
         self.check_classes(classes)
         splits: dict[str, NDArray[np.int64]] = {}
-        if not self.folders and self.part in SPLIT_NAMES:
+        if not self.layout.folders and self.part in SPLIT_NAMES:
             splits[self.part] = np.arange(len(names))
-        for split, folder in self.folders.items():
+        for split, folder in self.layout.folders.items():
             places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
             splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
         return Table(names, arrays={"target": target}, splits=splits, classes=classes, metadata=metadata)

@@ -284,9 +284,8 @@ def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
     directories = {"": root.stat().st_mtime_ns} if root.exists() else {}
     classes = class_names(root)
     if names is not None:
-        order = class_folder_order(list(dict.fromkeys(names)))
         unique = list(dict.fromkeys(names))
-        return Scan(root, tuple(classes), tuple(unique[i] for i in order), directories)
+        return Scan(root, tuple(classes), tuple(unique[place] for place in class_folder_order(unique)), directories)
     found: list[str] = []
     others = [name for name in os.listdir(root) if is_image(name) or _LIKE_IMAGE.search(name)]
     others = sorted({*others}.difference(classes))
