@@ -213,24 +213,20 @@ _SHARD = re.compile(r"(train|validation)-([0-9]{5})-of-([0-9]{5})\.parquet")
 _PATH = re.compile(r"(?:.*/)?([^/]+)_(n[0-9]{8})(\.[A-Za-z]+)")
 
 
-def _shards_source(root: Path, part: str) -> TreeSource | None:
-    """Find the shards of a part in ``data`` under `root`, as they are downloaded, or in `root`."""
+def _shards(root: Path, part: str) -> tuple[TreeSource, list[str]] | None:
+    """Find the shards of a part in ``data`` under `root`, as they are downloaded, or in `root`; name missing ones.
+
+    Each shard's name has the total.
+    """
     for folder in (root / "data", root):
         matches = map(_SHARD.fullmatch, sorted(path.name for path in folder.glob(f"*{PARQUET}")))
-        shards = [match[0] for match in matches if match is not None and match[1] == PARQUET_SPLITS[part]]
-        if shards:
-            return TreeSource(folder, shards)
+        there = [match for match in matches if match is not None and match[1] == PARQUET_SPLITS[part]]
+        if there:
+            names = [match[0] for match in there]
+            split, total = there[-1][1], int(there[-1][3])
+            every = (f"{split}-{number:05d}-of-{total:05d}{PARQUET}" for number in range(total))
+            return TreeSource(folder, names), [name for name in every if name not in names]
     return None
-
-
-def _missing_shards(source: TreeSource) -> list[str]:
-    """Return the missing shards; each shard's name has the total."""
-    there = set(source.names or ())
-    match = _SHARD.fullmatch(max(there))
-    assert match is not None
-    split, total = match[1], int(match[3])
-    names = (f"{split}-{number:05d}-of-{total:05d}{PARQUET}" for number in range(total))
-    return [name for name in names if name not in there]
 
 
 def _parquet_images(shard: Member) -> Iterator[tuple[str, bytes]]:
@@ -286,11 +282,11 @@ class ImageNet(DeclaredRecipe):
         if images is not None:
             others = meta or (TreeSource(root, lists) if lists else None)
             return images if others is None else ChainSource([images, others])
-        shards = _shards_source(root, self.part)
-        if shards is None:
+        found = _shards(root, self.part)
+        if found is None:
             return None
         self._check_package("pyarrow")
-        self._missing_shards = _missing_shards(shards)
+        shards, self._missing_shards = found
         return shards if meta is None else ChainSource([shards, meta])
 
     def _images(self, root: Path, is_labelled: bool) -> Source | None:

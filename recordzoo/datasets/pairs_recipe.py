@@ -288,11 +288,6 @@ def voc_split(folder: str, image_set: str) -> str:
     return f"{folder.lower()}-{image_set}"
 
 
-def _voc_split_of(list_file: str) -> str:
-    kind, image_set = PurePosixPath(list_file).parts[-2:]
-    return voc_split(kind, image_set.removesuffix(".txt"))
-
-
 def voc_list(split: str) -> str:
     """Name the list that a split was made from: "ImageSets/Main/train.txt"."""
     kind, _, image_set = split.partition("-")
@@ -343,7 +338,10 @@ class VOC(ListedRecipe):
 
         A sample whose image is missing keeps its place in its list, as in torchvision, and is an error when it is read.
         """
-        found = {_voc_split_of(name): _voc_stems(data) for name, data in lists.contents.items()}
+        found = {
+            voc_split(*PurePosixPath(name).with_suffix("").parts[-2:]): _voc_stems(data)
+            for name, data in lists.contents.items()
+        }
         stems = {field: {key.removesuffix(VOC_FOLDERS[field][1]) for key in keys[field]} for field in keys}
         for what, there in (("lists under ImageSets/", found), ("images under JPEGImages/", stems["image"])):
             if not there:

@@ -36,10 +36,6 @@ class TreeSource(SizedSource):
     names: Sequence[str] | None = None
     wanted: Callable[[str], bool] | None = None
 
-    def __post_init__(self) -> None:
-        if self.names is not None:
-            object.__setattr__(self, "names", tuple(self.names))
-
     @property
     @override
     def description(self) -> str:

@@ -126,8 +126,9 @@ class FolderRecipe(Recipe):
             empty = sorted(set(self._scan.classes).difference(map(self._class_of, self._scan.names)))
             raise_if_empty(empty, IMAGE_ENDINGS if self._names is None else None)
         if not self.allow_none and not self._scan.names:
-            raise no_images(root)
-        return TreeSource(self._scan.root, list(self._scan.names))
+            text = f"There are no images in {root}: none of its class folders has a file that ends with"
+            raise FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
+        return TreeSource(self._scan.root, self._scan.names)
 
     def _scanned(self, root: Path) -> Scan:
         return scan(root, self._names)
@@ -386,12 +387,6 @@ def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
             f"{listed} To store them without classes, run: {command('prepare', root, '--from', 'flat')}"
         )
     return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
-
-
-def no_images(root: Path) -> FolderError:
-    """Return the error for a tree in which no class has an image."""
-    text = f"There are no images in {root}: none of its class folders has a file that ends with"
-    return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
 
 
 class FlatRecipe(Recipe):
