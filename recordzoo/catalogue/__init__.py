@@ -246,11 +246,6 @@ class Entry:
         return sum(file.expected_bytes or 0 for file in self.default_files)
 
     @property
-    def is_size_exact(self) -> bool:
-        """Whether `size_bytes` is the exact size."""
-        return all(file.size_bytes is not None for file in self.default_files)
-
-    @property
     def costs(self) -> Costs:
         """What it takes to prepare it by its name."""
         raw = self.size_bytes

@@ -94,7 +94,8 @@ def size(entry: Entry, unknown: str = "?") -> str:
     """Format the size of the download: "about 1 GB"; "> 1 GB" if some sizes are unknown, `unknown` if all are."""
     if not entry.known_bytes:
         return unknown
-    how = "> " if entry.size_bytes is None else "" if entry.is_size_exact else "about "
+    is_exact = all(file.size_bytes is not None for file in entry.default_files)
+    how = "> " if entry.size_bytes is None else "" if is_exact else "about "
     return how + format_bytes(entry.known_bytes)
 
 

@@ -127,7 +127,7 @@ class CocoPanoptic(CocoStuff):
             splits={self.part: [name for name in table.splits[self.part] if name in annotated]},
             fields={},  # each colour of a mask is an id
             default_target="annotation",
-            metadata={CATEGORIES: json.loads(lists.contents.get(CATEGORIES, b"[]"))},
+            metadata={CATEGORIES: json.loads(lists.get(CATEGORIES, b"[]"))},
         )
 
 

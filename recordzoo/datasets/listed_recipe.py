@@ -101,7 +101,7 @@ class DTD(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        splits = {name.rpartition("/")[2].removesuffix(".txt"): lists.lines(name) for name in lists.contents}
+        splits = {name.rpartition("/")[2].removesuffix(".txt"): lists.lines(name) for name in lists}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)})
         classes, target = class_labels(names)
         return Table(names=names, arrays={"target": target}, splits=splits, classes=classes)
@@ -181,7 +181,7 @@ class Food101(ListedRecipe):
             name.rpartition("/")[2].removesuffix(".json"): [
                 f"{stem}.jpg" for stems in json.loads(data).values() for stem in stems
             ]
-            for name, data in lists.contents.items()
+            for name, data in lists.items()
         }
         names = sorted({*keys["image"], *itertools.chain(*splits.values())}, key=name_key)
         classes, target = class_labels(names)

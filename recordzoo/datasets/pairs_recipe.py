@@ -339,8 +339,7 @@ class VOC(ListedRecipe):
         A sample whose image is missing keeps its place in its list, as in torchvision, and is an error when it is read.
         """
         found = {
-            voc_split(*PurePosixPath(name).with_suffix("").parts[-2:]): _voc_stems(data)
-            for name, data in lists.contents.items()
+            voc_split(*PurePosixPath(name).with_suffix("").parts[-2:]): _voc_stems(data) for name, data in lists.items()
         }
         stems = {field: {key.removesuffix(VOC_FOLDERS[field][1]) for key in keys[field]} for field in keys}
         for what, there in (("lists under ImageSets/", found), ("images under JPEGImages/", stems["image"])):

@@ -518,23 +518,15 @@ class ListedRecipe(DeclaredRecipe):
         return dataclasses.replace(table, keys={**keys, **table.keys}, metadata={**metadata, **table.metadata})
 
 
-class Lists:
-    """The lists of a dataset. Access to a missing list raises `SourceError`.
-
-    Attributes:
-        contents: The existing lists by name.
-    """
+class Lists(dict[str, bytes]):
+    """The existing lists of a dataset by name. Access to a missing list raises `SourceError`."""
 
     def __init__(self, dataset: str, contents: Mapping[str, bytes]) -> None:
-        self._dataset, self.contents = dataset, contents
+        super().__init__(contents)
+        self._dataset = dataset
 
-    def __getitem__(self, name: str) -> bytes:
-        if name not in self.contents:
-            raise SourceError(f"{self._dataset}: {name} is missing in the raw data. {INCOMPLETE}")
-        return self.contents[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.contents
+    def __missing__(self, name: str) -> bytes:
+        raise SourceError(f"{self._dataset}: {name} is missing in the raw data. {INCOMPLETE}")
 
     def lines(self, name: str) -> list[str]:
         """Return the non-empty lines of a list."""
