@@ -23,7 +23,6 @@ from recordzoo.own.annotations import (
     COCO,
     MASKS,
     NUM_NAMED,
-    OF_MASK,
     VOC,
     YOLO,
     Pairs,
@@ -32,20 +31,16 @@ from recordzoo.own.annotations import (
     box_columns,
     is_split,
     slug,
-    stem_of,
 )
 from recordzoo.own.coco import coco_files, read_coco
 from recordzoo.own.listing import Listing, ListingRecipe
 from recordzoo.own.looks import why_folder
 from recordzoo.own.yolo import has_labels, read_yolo
-from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.folders import records_beside
-from recordzoo.recipes.recipe import Blob, Stored, Table
+from recordzoo.recipes.recipe import Stored, Table
 from recordzoo.records.manifest import BlobSpec, BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.writer import TREE_FILE
-
-_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names", ".labels")
 
 
 def has_masks(root: Path) -> bool:
@@ -293,7 +288,6 @@ class AnnotatedFolder(ListingRecipe):
         self.fields = {**self.fields, **{name: BlobSpec("image" if name == "mask" else "raw") for name in others}}
         self._all: Listing | None = None  # with missing images
         self._stamp = ""
-        self._of_masks: frozenset[str] = frozenset()
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -350,14 +344,6 @@ class AnnotatedFolder(ListingRecipe):
         return self._all
 
     @override
-    def find(self, root: Path) -> Source | None:
-        source = super().find(root)
-        files = self._listing.files if self._listing is not None else {}
-        images, masks = ({name.rpartition("/")[0] for name in files.get(key, ())} for key in ("image", "mask"))
-        self._of_masks = frozenset(masks - images)
-        return source
-
-    @override
     def remarks(self) -> Iterator[str]:
         """Also compare the images with masks and stated sizes; raises as `check_headers`."""
         yield from super().remarks()
@@ -384,11 +370,3 @@ class AnnotatedFolder(ListingRecipe):
         folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents} - {"."}
         times = {folder: os.stat(found.base / folder).st_mtime_ns for folder in sorted(folders)}
         return {TREE_FILE: json.dumps({"root": os.fspath(found.base), "directories": times}, indent=1).encode()}
-
-    @override
-    def file(self, member: Member) -> Iterator[Blob]:
-        if not member.name.lower().endswith(_ANNOTATION_ENDINGS):
-            folder, _, file = member.name.rpartition("/")
-            is_mask = folder in self._of_masks if self._of_masks else bool(OF_MASK.search(stem_of(file)))
-            is_mask = is_mask and self.format == MASKS
-            yield Blob("mask" if is_mask else "image", member.name, member.read())

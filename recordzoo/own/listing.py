@@ -22,9 +22,9 @@ from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
 from recordzoo.records.manifest import BlobSpec, FieldSpec
 
 Note = tuple[str, bytes]
-"""A member that is not a file: its name and its content."""
+"""A value that is not a file: the member's name and content."""
 
-_NOTE = "\0"  # in the name of a note: <field> NUL <position>
+_MARK = "\0"  # in a member's name, behind its field; a file that is only compared has none
 _OUTSIDE = "it leads out of the list's directory; if you trust the list, pass --allow-paths (allow_paths=True)"
 
 
@@ -65,7 +65,7 @@ class Listing:
         default_target: The field of the default target.
         specs: The meaning of files that are no images of samples.
         metadata: Values for the manifest.
-        beside: Further files that are read with the images.
+        beside: Further files that belong to the raw data, and are not stored.
         lines: Where the list names each image, for messages.
         word: The word for these lines: "line" or "row".
         choice: How the data was read, for the user to check.
@@ -102,6 +102,8 @@ class ListingRecipe(Recipe):
     Attributes:
         missing: The images that `find` left out, with the reasons.
     """
+
+    _is_untrusted = False  # whether files that are no images at all are refused
 
     def __init__(self, *, skips_missing: bool = False, allow_paths: bool = True) -> None:
         self._skips_missing, self._allow_paths = skips_missing, allow_paths
@@ -149,15 +151,9 @@ class ListingRecipe(Recipe):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        name, is_note, position = member.name.partition(_NOTE)
-        if is_note:
-            yield Blob(name, position, member.read())
-        else:
-            yield from self.file(member)
-
-    @abstractmethod
-    def file(self, member: Member) -> Iterator[Blob]:
-        """Yield the value to store of a file."""
+        name, _, key = member.name.partition(_MARK)
+        if name:
+            yield Blob(name, key, member.read(), is_untrusted=self._is_untrusted)
 
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`: the listing's order. Missing images are in it, and are left out as skipped ones."""
@@ -224,9 +220,17 @@ class ListSource(SizedSource):
     @override
     def unit(self, start: int, stop: int) -> Unit:
         files = tree_unit(self.listing.base, self.files(), start, stop)
-        notes = tuple(tuple(self._notes.get(name, ())) for name in self.names[start:stop])
-        members = functools.partial(_with_notes, files.members, notes)
+        names = self.names[start:stop]
+        fields = [self._others.get(name, "image") for name in names]
+        notes = [self._notes.get(name, ()) for name in names]
+        members = functools.partial(_members, files.members, fields, notes)
         return replace(files, members=members, size_bytes=sum(self._sizes[start:stop]))
+
+    @functools.cached_property
+    def _others(self) -> Mapping[str, str]:
+        """The fields of files that are no images; "" for those that are not stored."""
+        fields = {name: field for field, names in self.listing.files.items() if field != "image" for name in names}
+        return {**dict.fromkeys(self.listing.beside, ""), **fields}
 
     @functools.cached_property
     def _notes(self) -> Mapping[str, Sequence[Note]]:
@@ -234,7 +238,7 @@ class ListSource(SizedSource):
         blobs = {name: column for name, column in self.listing.columns.items() if column.blob is not None}
         notes: dict[str, list[Note]] = {}
         for position, image in enumerate(self.listing.files["image"] if blobs else ()):
-            found = [(f"{name}{_NOTE}{position}", column.stored(position)) for name, column in blobs.items()]
+            found = [(f"{name}{_MARK}{position}", column.stored(position)) for name, column in blobs.items()]
             notes.setdefault(image, []).extend(found)
         return notes
 
@@ -311,9 +315,11 @@ class Files:
         return place.startswith(os.path.join(self._root, ""))
 
 
-def _with_notes(files: Callable[[], Iterator[Member]], notes: Sequence[Sequence[Note]]) -> Iterator[Member]:
-    """Yield files, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
-    for member, beside in zip(files(), notes, strict=True):
-        yield member
-        for name, data in beside:
-            yield Member(name, len(data), functools.partial(bytes, data))
+def _members(
+    files: Callable[[], Iterator[Member]], fields: Sequence[str], notes: Sequence[Sequence[Note]]
+) -> Iterator[Member]:
+    """Yield files under their fields, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
+    for member, name, beside in zip(files(), fields, notes, strict=True):
+        yield replace(member, name=f"{name}{_MARK}{member.name}")
+        for note, data in beside:
+            yield Member(note, len(data), functools.partial(bytes, data))

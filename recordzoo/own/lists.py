@@ -31,8 +31,6 @@ from recordzoo.own.columns import (
 )
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.own.values import check_class_names
-from recordzoo.raw.member import Member
-from recordzoo.recipes.recipe import Blob
 from recordzoo.records.arrays import as_floats
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader, extra_object
@@ -488,10 +486,6 @@ class ListRecipe(ListingRecipe):
             return {}
         path = os.fspath(self._listing.path) if self._data is None else None
         return {LIST_FILE: json.dumps({"list": path, "root": os.fspath(self._listing.base)}, indent=1).encode()}
-
-    @override
-    def file(self, member: Member) -> Iterator[Blob]:
-        yield Blob("image", member.name, member.read(), is_untrusted=self._is_untrusted)
 
 
 def list_path(reader: RecordReader) -> str | None:
