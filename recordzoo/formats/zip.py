@@ -102,32 +102,22 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
         raise fault(path, f": {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
     top = _common_top(list(sizes))
     folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
-    splits = folders if are_splits(folders) else [""]
     images: list[_Image] = []
-    for split in splits:
+    for split in folders if are_splits(folders) else [""]:
         start = f"{top}{split}/" if split else top
-        images += _of_split(path, sizes, start, top, split)
+        names = [name.removeprefix(start) for name in sizes if name.startswith(start)]
+        flat = [f"{start}{name}" for name in names if "/" not in name]
+        if flat and (not split or len(flat) < len(names)):  # a split without class folders has no labels
+            raise _no_class(path, flat)
+        for index in class_folder_order(names).tolist():
+            member, label = f"{start}{names[index]}", "" if flat else names[index].partition("/")[0]
+            images.append(_Image(member, member.removeprefix(top), sizes[member], split, label))
     if len(images) < len(sizes):
         there = {image.member for image in images}
         raise _no_class(path, [name for name in sizes if name not in there])
     if not any(image.label for image in images):
         raise _no_class(path, list(sizes))
     return images
-
-
-def _of_split(path: Path, sizes: Mapping[str, int], start: str, top: str, split: str) -> list[_Image]:
-    """Return the images below a folder; without class folders, it is a split without labels."""
-    members = [name for name in sizes if name.startswith(start)]
-    inner = [name[len(start) :] for name in members]
-    flat = [member for member, name in zip(members, inner, strict=True) if "/" not in name]
-    if flat and (not split or len(flat) < len(members)):
-        raise _no_class(path, flat)
-    labels = ["" if flat else name.partition("/")[0] for name in inner]
-    order = class_folder_order(inner).tolist()
-    return [
-        _Image(members[index], members[index][len(top) :], sizes[members[index]], split, labels[index])
-        for index in order
-    ]
 
 
 def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
@@ -137,12 +127,11 @@ def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
     starts = {f"{top}{image.split}/" if image.split else top for image in images if image.label}
     with zipfile.ZipFile(path) as archive:
         names = map(unzipped_name, archive.infolist())
-        folders = [name for name in names if name.endswith("/") and is_shown(name)]
-    for name in folders:
-        for start in starts:
-            inner = name.removeprefix(start).removesuffix("/")
-            if name.startswith(start) and inner and "/" not in inner:
-                yield inner
+        folders = [name.removesuffix("/") for name in names if name.endswith("/") and is_shown(name)]
+    for folder in folders:
+        inner = folder.rpartition("/")[2]
+        if inner and folder.removesuffix(inner) in starts:
+            yield inner
 
 
 def _common_top(names: Sequence[str]) -> str:
