@@ -185,10 +185,8 @@ class TestRoomInAShard:
         with ShardWriter(tmp_path / "x.lmdb", 1 << 16) as writer:
             for value in values:
                 writer.put(value)
-        _, offsets = seal(
-            tmp_path / "x.lmdb", [len(value) for value in values], [zlib.crc32(value) for value in values]
-        )
-        assert len(offsets) == len(values)
+        lengths, crcs = [len(value) for value in values], [zlib.crc32(value) for value in values]
+        assert len(seal(tmp_path / "x.lmdb", lengths, crcs)[1]) == len(values)
 
 
 class TestRefusals:

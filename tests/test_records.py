@@ -1,4 +1,5 @@
 import json
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -218,6 +219,14 @@ def test_a_shard_full_of_values_of_one_length_has_room(length: int, tmp_path: Pa
         for _ in range(count):
             writer.put(bytes(length))
     assert 0.9 * shard_bytes < (tmp_path / "x.lmdb").stat().st_size < 1.05 * shard_bytes
+
+
+def test_a_shard_is_cut_behind_its_last_page(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path / "x.lmdb", 1 << 20) as writer:
+        writer.put(b"")
+        os.truncate(writer.path, 1 << 20)  # as LMDB does on Windows
+    spec, _ = seal(writer.path, [0], [0])
+    assert spec.size_bytes == (spec.last_page + 1) * spec.page_size < 1 << 20
 
 
 def test_seal_finds_a_value_that_is_not_what_was_put(tmp_path: Path) -> None:

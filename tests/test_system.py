@@ -85,14 +85,6 @@ def in_use(path: Path | None = None) -> PermissionError:
     return err
 
 
-def test_a_file_is_cut_behind_its_last_page_and_never_made_longer(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abcdef")
-    files.cut(tmp_path / "file", 8)
-    assert (tmp_path / "file").read_bytes() == b"abcdef"
-    files.cut(tmp_path / "file", 4)
-    assert (tmp_path / "file").read_bytes() == b"abcd"
-
-
 class TestNames:
     @pytest.mark.parametrize(
         ("name", "kept"),
