@@ -13,7 +13,6 @@ from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError
 from recordzoo.records import files
 from recordzoo.records import shard as layout
-from recordzoo.records import shard as shards
 from recordzoo.records.arrays import INDEX_DTYPE
 from recordzoo.records.manifest import MANIFEST_NAME, BlobSpec, BoxFormat, FieldKind, FieldSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -182,7 +181,7 @@ def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyP
     if switch == "pread":
         monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
     elif switch == "fadvise":
-        monkeypatch.setattr(shards, "advise", None)
+        monkeypatch.setattr(layout, "advise", None)
     else:
         monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
     values = some_values(30)

@@ -411,15 +411,6 @@ class Preparation:
         expansion = max(self.recipe.expansion, self.recipe.records_bytes(source) / max(1, source.size_bytes))
         return source.units(int(self._shard_bytes(source) / (_SPILL * expansion)))
 
-    def _num_workers(self, num_bytes: int) -> int:
-        """Return the number of processes for this much raw data; one if the data is small.
-
-        Size does not predict the work for samples of a user's own dataset; such a recipe has a set-up.
-        """
-        if self.options.workers:
-            return self.options.workers
-        return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
-
     def _announce(self, source: Source, build: Build, resumed: int) -> None:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + self.recipe.records_bytes(source)
@@ -457,12 +448,14 @@ class Preparation:
         ]
         total = sum(unit.size_bytes for unit in units)
         self.raw.progress.begin(f"converting {self._title}", total, sum(units[number].size_bytes for number in ended))
+        # Size does not predict the work for samples of a user's own dataset; such a recipe has a set-up.
+        is_little = total < _FEW_BYTES and self.recipe.worker_setup() is None
         run_tasks(
             finished,
             tasks,
             list(self.raw.hashes.values()),
             self.raw.progress,
-            num_workers=self._num_workers(total),
+            num_workers=self.options.workers or (1 if is_little else default_workers()),
             executor=self.options.executor,
             expansion=self.recipe.records_bytes(source) / max(1, source.size_bytes),
         )
