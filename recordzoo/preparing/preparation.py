@@ -15,7 +15,7 @@ from recordzoo.base.files import behind_links, free_bytes, volume
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
-from recordzoo.base.text import JSON, counted
+from recordzoo.base.text import JSON
 from recordzoo.errors import (
     ArgumentError,
     DownloadError,
@@ -460,12 +460,6 @@ class Preparation:
             expansion=self.recipe.records_bytes(source) / max(1, source.size_bytes),
         )
         self.raw.progress.end()
-        shards = finished.shards  # each was read back while the next one was written
-        values = sum(facts.spec.num_values for facts in shards)
-        self.raw.progress.note(
-            f"read back: {format_bytes(finished.written_bytes)} in {counted(len(shards), 'shard')}, "
-            f"{counted(values, 'value')}: as they were written"
-        )
 
     def _check_unchanged(self, source: Source, build: Build, finished: Finished) -> None:
         """Check that the raw data did not change during the conversion."""
