@@ -355,13 +355,9 @@ def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mappi
     return Stored({**stored, main: [*stored[main], *(key for key in skipped[main] if key not in there)]}, skipped)
 
 
-Slots = Mapping[str, NDArray[np.int64]]
-"""For each blob field, int64 [N]: the slot of each position's value, or `ABSENT`."""
-
-
 def resolve(
     recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], skipped: Set[str]
-) -> tuple[Table, Slots]:
+) -> tuple[Table, Mapping[str, NDArray[np.int64]]]:
     """Turn keys into slots and names in splits into positions; leave out skipped images.
 
     Args:
@@ -370,7 +366,8 @@ def resolve(
         skipped: Keys of images that were skipped on request. Their positions are skipped, too.
 
     Returns:
-        The table of the kept positions, whose splits are arrays, and their slots.
+        The table of the kept positions, whose splits are arrays, and for each blob field, int64 [N], the slot of each
+        position's value, or `ABSENT`.
     """
     _check(recipe, table)
     image = recipe.main_field
