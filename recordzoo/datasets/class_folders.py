@@ -213,7 +213,16 @@ class Office31Record(_DomainFolders[Literal["amazon", "dslr", "webcam"]]):
     _DOMAINS = ("amazon", "dslr", "webcam")
 
 
-class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class _NamedClasses(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """Class folders that are numbers, WNIDs or abbreviations: the names of the classes come from a list."""
+
+    @derived
+    def class_names(self) -> list[str]:
+        """The names of the classes in the order of the labels: "Air freshener", "Common Eider (Adult male)"."""
+        return list(self._selection.reader.manifest.metadata["class_names"])
+
+
+class ObjectNetRecord(_NamedClasses):
     """ObjectNet, read from records, in ImageFolder's order over ``objectnet-1.0/images``. Its license: only to test on.
 
     A label is the place of the folder among the sorted ones. `imagenet_labels` says what a model of ImageNet may
@@ -255,11 +264,6 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         return image.crop((1, 1, image.width - 1, image.height - 1))
 
     @derived
-    def class_names(self) -> list[str]:
-        """The authors' names of the classes in the order of the labels: "Air freshener"."""
-        return list(self._selection.reader.manifest.metadata["class_names"])
-
-    @derived
     def imagenet_labels(self) -> list[list[int]]:
         """The equivalent labels of torchvision's ImageNet for each label; usually none."""
         return [list(labels) for labels in self._selection.reader.manifest.metadata["imagenet_labels"]]
@@ -268,7 +272,7 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
 NABirdsTarget = Literal["category", "bbox", "parts"]
 
 
-class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], _NamedClasses):
     """NABirds, read from records: photographs of North American birds, sorted by their paths as ImageFolder has them.
 
     The authors number 1,011 nodes of a hierarchy, of which 555 have photographs. A label is the place of the class's
@@ -284,11 +288,6 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
     _ENTRY = "nabirds"
     _TARGET_TYPES = ("category", "bbox", "parts")
     _IN_PIXELS = {"bbox": "XYWH", "parts": "seen points"}
-
-    @derived
-    def class_names(self) -> list[str]:
-        """The names of the classes in the order of their labels: "Common Eider (Adult male)"."""
-        return list(self._selection.reader.manifest.metadata["class_names"])
 
     @derived
     def part_names(self) -> list[str]:
@@ -365,7 +364,7 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
 TinyTarget = Literal["category", "bbox"]
 
 
-class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], _NamedClasses):
     """Tiny ImageNet, read from records: images of 64 by 64 pixels, sorted by their paths.
 
     A label is the place of the WNID among the sorted ones, as ImageFolder has it; ``wnids.txt`` is not sorted. The
@@ -388,8 +387,3 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
         super()._choose_targets(target_type)
         if self.split == "test" and "bbox" in self._target_types:
             raise ArgumentError("The authors published no boxes for split='test'. Take target_type='category'.")
-
-    @derived
-    def class_names(self) -> list[str]:
-        """The words for each class, in the order of the labels: "goldfish, Carassius auratus"."""
-        return list(self._selection.reader.manifest.metadata["class_names"])

@@ -18,7 +18,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, FilesDataset, PathsDataset
-from recordzoo.families.folders import Loader, SplitDataset
+from recordzoo.families.folders import ClassFolderDataset, Loader, SplitDataset
 from recordzoo.families.selection import Selection, join_name, list_paths, with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
@@ -196,11 +196,7 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
 
     data = FilesDataset._image_files
     targets = FilesDataset._labels
-
-    @derived
-    def class_to_idx(self) -> dict[str, int]:
-        """The number of each person."""
-        return {name: label for label, name in enumerate(self._class_names())}
+    class_to_idx = ClassFolderDataset.class_to_idx
 
 
 class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision is untyped
