@@ -330,10 +330,6 @@ class OnlineProductsRecord(TargetTypesDataset[TrainTest, ProductTarget], ImageFo
         """The kinds of products in the order of their labels: "bicycle"."""
         return self._names_of("super_category")
 
-    @override
-    def _target(self, kind: str, position: int) -> int:
-        return int(self._selection.reader.array(kind)[position])
-
 
 DogTarget = Literal["category", "boxes"]
 

@@ -533,9 +533,9 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         return target if form is None else with_form(form, target, image)
 
     def _target(self, kind: str, position: int) -> Any:
-        """Return a target other than the label; here a tensor of the array field of that name."""
-        # A copy: the array is a read-only view of the file.
-        return torch.from_numpy(np.array(self._selection.reader.array(kind)[position]))
+        """Return a target other than the label; here an int or a tensor, of the array field of that name."""
+        value = self._selection.reader.array(kind)[position]
+        return torch.from_numpy(np.array(value)) if value.ndim else int(value)  # a copy: the array is read-only
 
     @override
     def _read_fields(self) -> Sequence[str]:
