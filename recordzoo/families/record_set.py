@@ -159,27 +159,22 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
                 path=os.fspath(self.root),
             )
         reader = self._as_variant(with_images(reader), chosen)
+        self.target_type = target_type
         if self._transforms_pairs:
             self._joint = joint_targets(reader, target_type)
         if self._joint is not None:
             self._refuse_in_pixels(reader.manifest.variant)
+            target_type = self._joint.field
         else:
             self._left_behind = _fields_in_pixels(reader, target_type)
-        folder = os.fspath(reader.path)
-        self.target_type = target_type
-        if self._joint is not None:
-            target_type = self._joint.field
-        if split is not None or target_type is not None or reader.manifest.is_listed:
-            folder, allow_empty = files_folder(reader, folder), True
-            if split is not None and split not in reader.manifest.splits:
-                raise no_split(reader.path, split, reader.manifest.splits)
-            selection = stored_selection(reader, split or "", target_type)
-        else:
-            selection = Selection(reader)
-            if is_valid_file is None and not allow_empty:  # without counting the samples of each class
-                raise_if_empty(empty_classes(reader), IMG_EXTENSIONS)
-                allow_empty = True
-        self._show_files(selection, folder, loader, is_valid_file, allow_empty)
+        if split is not None and split not in reader.manifest.splits:
+            raise no_split(reader.path, split, reader.manifest.splits)
+        is_tree = split is None and target_type is None and not reader.manifest.is_listed
+        if is_tree and is_valid_file is None and not allow_empty:  # without counting the samples of each class
+            raise_if_empty(empty_classes(reader), IMG_EXTENSIONS)
+        selection = Selection(reader) if is_tree else stored_selection(reader, split or "", target_type)
+        folder = files_folder(reader, os.fspath(reader.path))
+        self._show_files(selection, folder, loader, is_valid_file, allow_empty or not is_tree or is_valid_file is None)
         warn_if_left_behind(self, self._in_pixels())
 
     @override
