@@ -496,7 +496,7 @@ def warn_if_left_behind(dataset: Any, targets: Sequence[str]) -> None:
     """
     if not targets or dataset.transform is None or dataset.target_transform is not None:
         return
-    moving = next((name for name in map(_name_of, _transforms_in(dataset.transform)) if name in _GEOMETRY), None)
+    moving = next((name for name in _names_in(dataset.transform) if name in _GEOMETRY), None)
     if moving is None:
         return
     has_argument = "transforms" in signature(type(dataset).__init__).parameters
@@ -508,16 +508,13 @@ def warn_if_left_behind(dataset: Any, targets: Sequence[str]) -> None:
     )
 
 
-def _name_of(transform: Any) -> str:
-    return type(transform).__name__ if type(transform).__module__.startswith("torchvision.transforms") else ""
-
-
-def _transforms_in(transform: Any) -> Iterator[Any]:
-    """Iterate over a transform and those within it, as in Compose."""
-    yield transform
+def _names_in(transform: Any) -> Iterator[str]:
+    """Yield the names of a transform and of those within it, as in Compose, that are torchvision's."""
+    if type(transform).__module__.startswith("torchvision.transforms"):
+        yield type(transform).__name__
     within = getattr(transform, "transforms", ())
     for each in within if isinstance(within, list | tuple) else ():
-        yield from _transforms_in(each)
+        yield from _names_in(each)
 
 
 def as_mask(mask: Any) -> tv_tensors.Mask:
