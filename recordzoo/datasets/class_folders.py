@@ -269,10 +269,7 @@ class ObjectNetRecord(_NamedClasses):
         return [list(labels) for labels in self._selection.reader.manifest.metadata["imagenet_labels"]]
 
 
-NABirdsTarget = Literal["category", "bbox", "parts"]
-
-
-class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], _NamedClasses):
+class NABirdsRecord(TargetTypesDataset[TrainTest, Literal["category", "bbox", "parts"]], _NamedClasses):
     """NABirds, read from records: photographs of North American birds, sorted by their paths as ImageFolder has them.
 
     The authors number 1,011 nodes of a hierarchy, of which 555 have photographs. A label is the place of the class's
@@ -305,10 +302,7 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], _NamedClasses)
         return dict(self._selection.reader.manifest.metadata["parents"])
 
 
-ProductTarget = Literal["category", "super_category"]
-
-
-class OnlineProductsRecord(TargetTypesDataset[TrainTest, ProductTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class OnlineProductsRecord(TargetTypesDataset[TrainTest, Literal["category", "super_category"]], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """Stanford Online Products, read from records: photographs of products, in the order of the authors' lists.
 
     A label is the authors' number of the product, less 1. No product is in both splits: those of "train" are 0 to
@@ -331,10 +325,7 @@ class OnlineProductsRecord(TargetTypesDataset[TrainTest, ProductTarget], ImageFo
         return self._names_of("super_category")
 
 
-DogTarget = Literal["category", "boxes"]
-
-
-class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class StanfordDogsRecord(TargetTypesDataset[TrainTest, Literal["category", "boxes"]], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """Stanford Dogs, read from records: photographs of 120 breeds of dogs, in the order of the authors' lists.
 
     A label is the authors' number of the breed, less 1: the place of its folder ("n02085620-Chihuahua") among the
@@ -357,10 +348,7 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
         return torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4)
 
 
-TinyTarget = Literal["category", "bbox"]
-
-
-class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], _NamedClasses):
+class TinyImageNetRecord(TargetTypesDataset[TrainValTest, Literal["category", "bbox"]], _NamedClasses):
     """Tiny ImageNet, read from records: images of 64 by 64 pixels, sorted by their paths.
 
     A label is the place of the WNID among the sorted ones, as ImageFolder has it; ``wnids.txt`` is not sorted. The

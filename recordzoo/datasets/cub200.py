@@ -16,7 +16,7 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.base.text import TrainTest
 from recordzoo.datasets.cub200_recipe import IMAGES, NEEDS, CUB200Segmentations, names_digest
 from recordzoo.errors import OtherSourceError, RecordError
-from recordzoo.families.base import Root, Transform, check_choice, open_one
+from recordzoo.families.base import Root, Transform, open_one
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
 from recordzoo.families.selection import Selection, not_listed
@@ -27,7 +27,6 @@ from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 
-SPLITS = ("train", "test", "all")
 CUB200Split = Literal["train", "test", "all"]
 CUB200Target = Literal["category", "bbox", "parts", "attributes", "segmentation"]
 
@@ -74,7 +73,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self.split = check_choice(split, "split", SPLITS)
+        self._choose_split(split)
         self._choose_targets(target_type)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)
@@ -151,10 +150,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         return f"Split: {self.split}"
 
 
-CUB200_2010Target = Literal["category", "bbox", "segmentation"]
-
-
-class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class CUB200_2010Record(TargetTypesDataset[TrainTest, Literal["category", "bbox", "segmentation"]], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The CUB-200 of 2010, read from records: photographs of 200 kinds of birds, in the order of the authors' lists.
 
     `CUB200Record` is the set of 2011, which has more photographs. A label is the authors' number of the class, less 1:

@@ -23,8 +23,6 @@ from recordzoo.families.selection import Selection, ValueSelection
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 
-SPLITS = ("train", "val")
-
 logger = logging.getLogger("recordzoo")
 
 
@@ -77,7 +75,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         allow_empty: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self.split = self._part = check_choice(split, "split", SPLITS)
+        self.split = self._part = check_choice(split, "split", ("train", "val"))
         self._start(os.path.expanduser(os.fspath(root)), transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)
         self._show_files(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
