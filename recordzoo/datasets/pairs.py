@@ -24,18 +24,7 @@ from torchvision.datasets.voc import ET_parse
 from typing_extensions import override
 
 from recordzoo.base.text import TrainVal, public_url
-from recordzoo.datasets.pairs_recipe import (
-    CITYSCAPES_ENDING,
-    CITYSCAPES_IMAGES,
-    CITYSCAPES_SUFFIXES,
-    TRACKS,
-    cityscapes_split,
-    part_of,
-    sbd_split,
-    voc_image,
-    voc_list,
-    voc_split,
-)
+from recordzoo.datasets import pairs_recipe as recipe
 from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset, TargetPathsDataset
@@ -99,9 +88,9 @@ class DIV2KRecord(TargetPathsDataset, VisionDataset):  # type: ignore[misc]  # t
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.split = check_choice(split, "split", ("train", "val"))
-        self.track = check_choice(track, "track", tuple(TRACKS))
-        self._part = part_of(split, track)
-        self._ENDING = TRACKS[track][1]  # type: ignore[misc]  # of each name, not of all tracks' names
+        self.track = check_choice(track, "track", tuple(recipe.TRACKS))
+        self._part = recipe.part_of(split, track)
+        self._ENDING = recipe.TRACKS[track][1]  # type: ignore[misc]  # of each name, not of all tracks' names
         self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
         self._files = self._recipe_files(image="images", high="targets")
 
@@ -202,7 +191,7 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         self.image_set = check_choice(image_set, "image_set", ("train", "val", "train_noval"))
         self.mode = check_choice(mode, "mode", ("segmentation", "boundaries"))
         self.num_classes = 20
-        split = sbd_split(image_set)
+        split = recipe.sbd_split(image_set)
         self._part = split if image_set == "train_noval" else "all"
         self._listed_in = f"{image_set}.txt"
         self._open_split(root, split, download=download, transforms=transforms, **options)
@@ -238,7 +227,7 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
     """
 
     _ENTRY = "cityscapes"
-    _ENDING = CITYSCAPES_ENDING
+    _ENDING = recipe.CITYSCAPES_ENDING
 
     def __init__(
         self,
@@ -254,7 +243,7 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.mode = "gtFine" if mode == "fine" else "gtCoarse"
-        folders = os.path.join(CITYSCAPES_IMAGES, split), os.path.join(self.mode, split)
+        folders = os.path.join(recipe.CITYSCAPES_IMAGES, split), os.path.join(self.mode, split)
         check_choice(mode, "mode", ("fine", "coarse"))
         valid = ("train", "test" if mode == "fine" else "train_extra", "val")
         message = f"Unknown value '{split}' for argument split if mode is '{mode}'. "
@@ -264,17 +253,17 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         for kind in self.target_type:
             check_choice(kind, "target_type", ("instance", "semantic", "polygon", "color"))
         self._part = "extra" if split == "train_extra" else mode
-        self._listed_in = f"{CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
-        shown = cityscapes_split(split)
+        self._listed_in = f"{recipe.CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
+        shown = recipe.cityscapes_split(split)
         self._open_split(root, shown, transform, target_transform, download, transforms=transforms, **options)
         self.images_dir, self.targets_dir = (os.path.join(self.root, folder) for folder in folders)
         self._kinds: list[str] = list(self.target_type)  # those of `targets`
         base = os.fspath(self.root)
         targets: dict[str, Files] = {
-            kind: Files("targets", os.path.join(base, self.mode), f"_{self.mode}_{CITYSCAPES_SUFFIXES[kind]}")
+            kind: Files("targets", os.path.join(base, self.mode), f"_{self.mode}_{recipe.CITYSCAPES_SUFFIXES[kind]}")
             for kind in self._kinds
         }
-        images = Files("images", os.path.join(base, CITYSCAPES_IMAGES), CITYSCAPES_ENDING)
+        images = Files("images", os.path.join(base, recipe.CITYSCAPES_IMAGES), recipe.CITYSCAPES_ENDING)
         self._files = {"image": images, **targets}
 
     @derived
@@ -393,7 +382,7 @@ class _VOCRecord(TargetPathsDataset):
     """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
 
     _ENTRY = "voc"
-    _PREFIX = voc_image("").removesuffix(".jpg")
+    _PREFIX = recipe.voc_image("").removesuffix(".jpg")
     _SPLITS_DIR: str
 
     def __init__(
@@ -413,8 +402,8 @@ class _VOCRecord(TargetPathsDataset):
         self._part = "2007-test" if image_set == "test" else year
         archive = dataset_recipe(self._ENTRY, self._part, self.raw_files).raw_files[0]
         self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
-        split = voc_split(self._SPLITS_DIR, image_set)
-        self._listed_in = voc_list(split)
+        split = recipe.voc_split(self._SPLITS_DIR, image_set)
+        self._listed_in = recipe.voc_list(split)
         self._open_split(root, split, transform, target_transform, download, transforms=transforms, **options)
         self._files = self._recipe_files(image="images", **{self._TARGET: self._target_attribute()})
 
