@@ -123,7 +123,8 @@ class PathLoader:
                 return self.loader(path)
         with naming(self.reader.path, name):
             data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
-            with as_file(data, _file_name(name) + ending) as temporary:
+            last = name.rpartition("/")[2]
+            with as_file(data, ("image" if last in ("", ".", "..") else last) + ending) as temporary:
                 return self.loader(temporary)
 
     def find(self, path: Any) -> int | None:
@@ -201,11 +202,6 @@ def files_folder(reader: RecordReader, folder: str) -> str:
     if root is None and reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED):
         root = MadeFrom(reader).base
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
-
-
-def _file_name(name: str) -> str:
-    last = name.rpartition("/")[2]
-    return "image" if last in ("", ".", "..") else last
 
 
 @contextmanager
