@@ -16,7 +16,7 @@ from recordzoo.base.text import TrainTest, TrainValTest
 from recordzoo.datasets.arrays_recipe import MEDMNIST_SIZES, MEDMNIST_SPLITS, DSprites, SmallNORB, medmnist_part
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, checked
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import SplitDataset, check_types
 from recordzoo.families.selection import Selection
@@ -205,10 +205,7 @@ class STL10Record(_LabelsDataset, STL10):  # type: ignore[misc]  # torchvision i
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.split = check_choice(split, "split", self.splits)
-        try:
-            self.folds = self._verify_folds(folds)
-        except ValueError as err:
-            raise ArgumentError(str(err)) from None
+        self.folds = checked(self._verify_folds, folds)
         self._open_split(root, split, transform, target_transform, download, **options)
 
     @override

@@ -13,7 +13,7 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, checked
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
@@ -137,10 +137,7 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
     ) -> None:
         chosen = self._chosen(options)
         self._start(root, transform=transform, target_transform=target_transform)
-        try:
-            self.classes = self._verify_classes(classes)
-        except ValueError as err:
-            raise ArgumentError(str(err)) from None
+        self.classes = checked(self._verify_classes, classes)
         if chosen.records_dir is not None and len(self.classes) > 1:
             raise ArgumentError(
                 f"Argument records_dir names one record set, but there are several: {self.classes}. Leave it out."

@@ -192,10 +192,7 @@ class ZooDataset(Dataset[Pair]):
             root = str(Url.parse(root))  # without login: `print(dataset)` shows the root
         if self._HAS_TEXT_ROOT:
             root = os.path.expanduser(os.fspath(root))
-        try:
-            VisionDataset.__init__(self, root, transforms, transform, target_transform)
-        except ValueError as err:
-            raise ArgumentError(str(err)) from None
+        checked(VisionDataset.__init__, self, root, transforms, transform, target_transform)
         self._transforms_pairs = self._transforms_pairs or transforms is not None
 
     def _open(
@@ -536,8 +533,14 @@ class ZooDataset(Dataset[Pair]):
 
 def check_choice(value: str, argument: str, valid: Sequence[str], message: str | None = None) -> str:
     """Return `value` if it is valid; otherwise raise an ArgumentError with `message`, or in torchvision's words."""
+    return cast(str, checked(verify_str_arg, value, argument, valid, message))
+
+
+# Any: torchvision is untyped.
+def checked(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of torchvision's that checks arguments; its ValueError becomes an ArgumentError."""
     try:
-        return cast(str, verify_str_arg(value, argument, valid, message))
+        return function(*arguments)
     except ValueError as err:
         raise ArgumentError(str(err)) from None
 
