@@ -139,7 +139,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
 
     # Any: as above.
     def _stored_label(self, number: int) -> Any:
-        return torch.from_numpy(self._stored_labels()[self._selection.position(number)].astype(np.int64))
+        return torch.from_numpy(super()._stored_label(number).astype(np.int64))
 
 
 class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped

@@ -88,11 +88,8 @@ class ArrayDataset(ZooDataset):
 
     def _stored_label(self, number: int) -> Any:
         """Return the stored label of a sample: an int, or an array of several numbers."""
-        found = self._stored_labels()[self._selection.position(number)]
+        found = self._selection.reader.array(self._selection.column)[self._selection.position(number)]
         return found.copy() if found.ndim else int(found)
-
-    def _stored_labels(self) -> NDArray[Any]:
-        return self._selection.reader.array(self._selection.column)
 
     def _unusual_item(self, index: Any) -> Any:
         """Return what torchvision returns for a slice, a mask, ...; usually it raises."""

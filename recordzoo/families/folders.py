@@ -367,10 +367,7 @@ class SamplesDataset(ClassFolderDataset):
     _ITEMS = "_samples"
     _PATH = Path
     _ALLOWS_EMPTY = True
-
-    @derived
-    def _samples(self) -> list[tuple[str, int]]:
-        return list_samples(self._selection, self._loader.folder)
+    _samples = ClassFolderDataset.samples
 
 
 def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:

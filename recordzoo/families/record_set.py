@@ -38,12 +38,6 @@ class JointTargets:
     objects: Objects
     keys: tuple[str, ...]
 
-    @property
-    def field(self) -> str:
-        """The field that `classes` and `targets` come from, because they need no image."""
-        found = self.objects
-        return found.labels or found.boxes or found.masks or found.mask
-
     def target(self, position: int, image: Any) -> Any:
         """Return the target of a record: a mask, or a dict.
 
@@ -164,7 +158,8 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
             self._joint = joint_targets(reader, target_type)
         if self._joint is not None:
             self._refuse_in_pixels(reader.manifest.variant)
-            target_type = self._joint.field
+            found = self._joint.objects  # `classes` and `targets` come from a field that needs no image
+            target_type = found.labels or found.boxes or found.masks or found.mask
         else:
             self._left_behind = _fields_in_pixels(reader, target_type)
         if split is not None and split not in reader.manifest.splits:
