@@ -160,7 +160,9 @@ class AnnotationFile:
         path = None if given is None else os.path.abspath(os.path.expanduser(os.fspath(given)))
         if path is not None and os.path.exists(path):
             return cls(path, None, _state(path))
-        stored = _stored(reader)
+        has_files = ANNOTATIONS in reader.manifest.blobs
+        positions = np.flatnonzero(reader.lengths(ANNOTATIONS)).tolist() if has_files else []
+        stored = {reader.names[position].rpartition("/")[2]: position for position in positions}
         for name in usual if path is None else [os.path.basename(path)]:
             if name in stored:
                 return cls(name, stored[name])
@@ -188,14 +190,6 @@ class AnnotationFile:
 def _state(path: str) -> tuple[int, int]:
     status = os.stat(path)
     return status.st_size, status.st_mtime_ns
-
-
-def _stored(reader: RecordReader) -> dict[str, int]:
-    """Return the positions of the annotation files that a record set holds, by their names without folder."""
-    if ANNOTATIONS not in reader.manifest.blobs:
-        return {}
-    positions = np.flatnonzero(reader.lengths(ANNOTATIONS)).tolist()
-    return {reader.names[position].rpartition("/")[2]: position for position in positions}
 
 
 class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc]  # torchvision is untyped

@@ -113,9 +113,8 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
 
     # Any: a tensor or an image.
     def _target(self, kind: str, position: int) -> Any:
-        return self._mask(position) if kind == "segmentation" else super()._target(kind, position)
-
-    def _mask(self, position: int) -> Image.Image:
+        if kind != "segmentation":
+            return super()._target(kind, position)
         assert self._masks is not None  # the constructor opened it for this target type
         if not self._masks.has("mask", position):
             raise RecordError(f"{self._masks.path}: {self._masks.names[position]} has no mask.", position=position)

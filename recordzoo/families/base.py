@@ -349,12 +349,16 @@ class ZooDataset(Dataset[Pair]):
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
     def _as_variant(self, reader: RecordReader, options: Options) -> RecordReader:
-        """Return the requested variant of a record set, if any; make it if it does not exist."""
+        """Return the requested variant of a record set, if any; make it if it does not exist, unless it is at a URL."""
         if options.variant in (None, reader.manifest.variant):
             return reader
-        if isinstance(reader.path, Url):
-            return open_variant(type(self).__name__, reader, reader.path, options)
-        return RecordReader(ensure(StoredRecipe(reader), reader.path, options))
+        if not isinstance(reader.path, Url):
+            return RecordReader(ensure(StoredRecipe(reader), reader.path, options))
+        stem = reader.path.name.removesuffix(ENDING)
+        if reader.manifest.variant != ORIGINAL:
+            stem = stem.removesuffix(f"-{reader.manifest.variant}")
+        name = stem if options.variant == ORIGINAL else f"{stem}-{options.variant}"
+        return open_one(type(self).__name__, [reader.path.parent / f"{name}{ENDING}"], options)
 
     def _chosen(self, options: PrepareOptions) -> Options:
         """Return the constructor's options, checked."""
@@ -572,15 +576,6 @@ def open_given(kind: str, root: Url, options: Options) -> RecordReader:
     _refuse_preparing(kind, root, options)
     beside = root.parent / f"{root.name}{ENDING}"
     return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
-
-
-def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) -> RecordReader:
-    """Open the variant that lies beside the record set at a URL."""
-    stem = url.name.removesuffix(ENDING)
-    if reader.manifest.variant != ORIGINAL:
-        stem = stem.removesuffix(f"-{reader.manifest.variant}")
-    name = stem if options.variant == ORIGINAL else f"{stem}-{options.variant}"
-    return open_one(kind, [url.parent / f"{name}{ENDING}"], options)
 
 
 def open_one(kind: str, places: Sequence[Url], options: Options) -> RecordReader:

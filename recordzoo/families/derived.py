@@ -62,17 +62,14 @@ class derived(Generic[T]):
         made: dict[str, Made[Any]] = dataset._made
         found = made.get(self.name)
         if found is None:
+            value = self.make(dataset)
+            is_known = isinstance(value, dict | np.ndarray | torch.Tensor)
+            if isinstance(value, list):
+                are_labels = dataset._selection.has_labels and not dataset._HAS_TENSORS
+                is_known = are_labels or all(type(item) is str for item in value)
             # Two threads may both make it; all get what the first one kept.
-            has_labels = dataset._selection.has_labels and not dataset._HAS_TENSORS
-            found = made.setdefault(self.name, _made(self.make(dataset), has_labels=has_labels))
+            found = made.setdefault(self.name, Made(value, snapshot(value), is_known))
         return cast(T, found.value)
-
-
-def _made(value: T, *, has_labels: bool) -> Made[T]:
-    is_known = isinstance(value, dict | np.ndarray | torch.Tensor)
-    if isinstance(value, list):
-        is_known = has_labels or all(type(item) is str for item in value)
-    return Made(value, snapshot(value), is_known)
 
 
 def snapshot(value: Any) -> object:

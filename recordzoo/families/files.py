@@ -82,13 +82,9 @@ class PathsDataset(ZooDataset):
         loaded: Image.Image = self._loaded("image", index, decode_rgb if self._IS_RGB else decode)
         return loaded
 
-    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
-        """Return the bytes of the file at an index of a field's path list, and its name for messages."""
-        return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
-
     def _loaded(self, field: str, index: int, load: Callable[[bytes], Any]) -> Any:
         """Load the file at an index of a field's path list."""
-        data, name = self._bytes(field, index)
+        data, name = self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
         with naming(self.records_path, name):
             return load(data)
 

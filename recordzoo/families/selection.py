@@ -285,7 +285,10 @@ class ValueSelection(Selection):
         """Join a sample's values to its target, or columns to a batch; None if no value is there."""
         if all(value is None for value in values):
             return None
-        return self._form.joined(values) if self._form.parts else values[0]
+        parts = self._form.parts
+        if isinstance(parts, Mapping):
+            return dict(zip(parts, values, strict=True))
+        return tuple(values) if parts else values[0]
 
 
 class FieldSelection(ValueSelection):
@@ -355,10 +358,6 @@ class SampleForm:
     def part_fields(self) -> tuple[str, ...]:
         """The fields of `parts`."""
         return tuple(self.parts.values() if isinstance(self.parts, Mapping) else self.parts)
-
-    def joined(self, values: Sequence[Any]) -> Any:
-        """Join the values of its parts to a target."""
-        return dict(zip(self.parts, values, strict=True)) if isinstance(self.parts, Mapping) else tuple(values)
 
 
 def sample_form(reader: RecordReader) -> SampleForm:
