@@ -254,7 +254,10 @@ def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
     with contextlib.suppress(ArgumentError):  # a variant of a later version
         words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
     words += ["--on-error", "skip"] if manifest.skipped else []
-    return command("prepare", *words, *_layout_words(reader), *more)
+    layout = extra_object(reader, LAYOUT_FILE)  # of the shards, if the file beside the set names one
+    sizes = {"--shards": layout.get("num_shards"), "--shard-size": layout.get("shard_bytes")}
+    words += [word for name, value in sizes.items() if isinstance(value, int) for word in (name, str(value))]
+    return command("prepare", *words, *more)
 
 
 def update_command(reader: RecordReader, root: str) -> str:
@@ -311,10 +314,3 @@ def _words(reader: RecordReader, root: str) -> list[str]:
             order = [] if seed is None else ["--shuffle", str(seed)]
             return [list_path(reader) or root, *Columns.from_json(layout.get("columns")).words(), *order]
     return []
-
-
-def _layout_words(reader: RecordReader) -> list[str]:
-    """Return the options for the shard layout, if the file beside the set names one."""
-    given = extra_object(reader, LAYOUT_FILE)
-    found = {"--shards": given.get("num_shards"), "--shard-size": given.get("shard_bytes")}
-    return [word for name, value in found.items() if isinstance(value, int) for word in (name, str(value))]
