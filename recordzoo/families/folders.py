@@ -26,15 +26,7 @@ from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.selection import (
-    Selection,
-    join_name,
-    list_samples,
-    list_targets,
-    raw_file,
-    raw_image,
-    with_form,
-)
+from recordzoo.families.selection import Selection, join_name, join_names, list_targets, raw_file, raw_image, with_form
 from recordzoo.images.decode import RecordName, decode_rgb, decoded_rgb, naming, open_picture, orientation_of, turned
 from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions
@@ -341,7 +333,9 @@ class ClassFolderDataset(PathTargetDataset):
     @derived
     def samples(self) -> list[tuple[str, int]]:
         """The (path, label) tuples; a path is the one that torchvision would use, existing or not."""
-        return list_samples(self._selection, self._loader.folder)
+        shown = self._selection
+        paths = join_names(self._loader.folder, shown.names(), anywhere=shown.reader.manifest.is_listed)
+        return list(zip(paths, list_targets(shown), strict=True))
 
     imgs = samples
 

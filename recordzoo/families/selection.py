@@ -172,16 +172,6 @@ def list_targets(selection: Selection) -> list[Any]:
     return targets
 
 
-def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
-    """Return all (path, label) tuples as torchvision's ``samples``.
-
-    Args:
-        folder: The directory that the record set's names are relative to, existing or not.
-    """
-    paths = _join_names(folder, selection.names(), anywhere=selection.reader.manifest.is_listed)
-    return list(zip(paths, list_targets(selection), strict=True))
-
-
 def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "", name_ending: str = "") -> list[str]:
     """Return the paths of files that belong to the records: their names in another folder and with another ending.
 
@@ -193,7 +183,7 @@ def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "",
     """
     names = (name.removeprefix(prefix) for name in selection.names())
     stems = (name.removesuffix(name_ending) if name_ending else name.rpartition(".")[0] for name in names)
-    return _join_names(folder, [stem + ending for stem in stems])
+    return join_names(folder, [stem + ending for stem in stems])
 
 
 def list_index(index: object, length: int) -> int | None:
@@ -229,7 +219,7 @@ def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
     return os.path.join(folder, name if os.sep == "/" else name.replace("/", os.sep))
 
 
-def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) -> list[str]:
+def join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) -> list[str]:
     """As `join_name`, for many names; faster if no name is absolute or has two dots."""
     start = os.path.join(folder, "")
     if os.sep != "/":
