@@ -10,16 +10,9 @@ from typing import Any, Literal, Unpack
 
 from PIL import Image
 from scipy.io import loadmat
-from torchvision.datasets import (
-    Cityscapes,
-    Kitti,
-    OxfordIIITPet,
-    SBDataset,
-    VisionDataset,
-    VOCDetection,
-    VOCSegmentation,
-)
+from torchvision.datasets import Cityscapes, Kitti, OxfordIIITPet, SBDataset, VOCDetection, VOCSegmentation
 from torchvision.datasets.utils import iterable_to_str
+from torchvision.datasets.vision import VisionDataset
 from torchvision.datasets.voc import ET_parse
 from typing_extensions import override
 
