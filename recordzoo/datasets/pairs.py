@@ -184,7 +184,7 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         self.image_set = check_choice(image_set, "image_set", ("train", "val", "train_noval"))
         self.mode = check_choice(mode, "mode", ("segmentation", "boundaries"))
         self.num_classes = 20
-        split = recipe.sbd_split(image_set)
+        split = recipe.split_name(image_set)
         self._part = split if image_set == "train_noval" else "all"
         self._listed_in = f"{image_set}.txt"
         self._open_split(root, split, download=download, transforms=transforms, **options)
@@ -247,7 +247,7 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
             check_choice(kind, "target_type", ("instance", "semantic", "polygon", "color"))
         self._part = "extra" if split == "train_extra" else mode
         self._listed_in = f"{recipe.CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
-        shown = recipe.cityscapes_split(split)
+        shown = recipe.split_name(split)
         self._open_split(root, shown, transform, target_transform, download, transforms=transforms, **options)
         self.images_dir, self.targets_dir = (os.path.join(self.root, folder) for folder in folders)
         self._kinds: list[str] = list(self.target_type)  # those of `targets`

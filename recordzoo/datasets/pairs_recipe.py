@@ -111,6 +111,11 @@ class Kitti(ListedRecipe):
         return Table(names=names, splits={self.part: names})
 
 
+def split_name(name: str) -> str:
+    """Name the split of a folder or a list: names of splits have no "_"."""
+    return name.replace("_", "-")
+
+
 _SBD = "benchmark_RELEASE/dataset/"
 """The archive's folder; torchvision moves its contents to the root."""
 
@@ -137,17 +142,12 @@ class SBD(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         splits = {
-            sbd_split(name.removesuffix(".txt")): [f"{line}.jpg" for line in lists.lines(name)]
+            split_name(name.removesuffix(".txt")): [f"{line}.jpg" for line in lists.lines(name)]
             for name in self.lists
             if name in lists
         }
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
         return Table(names=names, keys={"image": present(names, keys["image"])}, splits=splits, default_target="mask")
-
-
-def sbd_split(image_set: str) -> str:
-    """Return the split of an image set."""
-    return image_set.replace("_", "-")
 
 
 CITYSCAPES_IMAGES = "leftImg8bit"
@@ -163,11 +163,6 @@ CITYSCAPES_SUFFIXES = {
 
 _CITYSCAPES_SPLITS = {"fine": ("train", "val", "test"), "coarse": ("train", "val"), "extra": ("train_extra",)}
 """The folders of each part's splits."""
-
-
-def cityscapes_split(folder: str) -> str:
-    """Name the split of a folder: names of splits have no "_"."""
-    return folder.replace("_", "-")
 
 
 class Cityscapes(DeclaredRecipe):
@@ -226,7 +221,7 @@ class Cityscapes(DeclaredRecipe):
             names=[stem + CITYSCAPES_ENDING for stem in stems],
             keys={field: present(stems, stored.keys[field]) for field in self.fields},
             splits={
-                cityscapes_split(split): np.flatnonzero(folders == split)
+                split_name(split): np.flatnonzero(folders == split)
                 for split in _CITYSCAPES_SPLITS[self.part]
                 if split in folders
             },

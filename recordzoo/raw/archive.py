@@ -21,6 +21,7 @@ from recordzoo.raw.member import (
     BUFFER_BYTES,
     FileTable,
     Member,
+    OnePassFile,
     PassedOver,
     Source,
     Tape,
@@ -117,7 +118,7 @@ def _decompress(member: Member, unpack: Callable[[BinaryIO], Any]) -> BinaryIO:
     return cast(BinaryIO, _Decompressed(member, unpack))
 
 
-class _Decompressed(io.RawIOBase):
+class _Decompressed(OnePassFile):
     """A member, decompressed and read in order, as a tape of limited size.
 
     Args:
@@ -128,10 +129,6 @@ class _Decompressed(io.RawIOBase):
     def __init__(self, member: Member, unpack: Callable[[BinaryIO], Any]) -> None:
         self._compressed = member.open()
         self._tape = Tape(unpack(self._compressed), Path(member.name), cap_bytes=unpacked_cap(member.size_bytes))
-
-    @override
-    def readable(self) -> bool:
-        return True
 
     @override
     def read(self, size: int | None = -1, /) -> bytes:

@@ -1,6 +1,7 @@
 """`Member` and `Source`: raw data as files that are read once, in order; refused names and skipped members."""
 
 import bisect
+import functools
 import hashlib
 import io
 import itertools
@@ -20,6 +21,7 @@ from typing import BinaryIO, TypeVar
 
 from typing_extensions import override
 
+from recordzoo.base.text import shorten
 from recordzoo.errors import ArchiveError, ArgumentError, SourceError
 
 
@@ -234,13 +236,7 @@ class Source(ABC):
 
 
 class SizedSource(Source):
-    """Base class of sources that know their members' sizes.
-
-    Attributes:
-        word: The word for its members in messages.
-    """
-
-    word = "files"
+    """Base class of sources that know their members' sizes."""
 
     @abstractmethod
     def member_sizes(self) -> Sequence[int]:
@@ -270,7 +266,7 @@ class SizedSource(Source):
 
     @override
     def cut(self, num_units: int) -> list[Unit]:
-        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description, self.word)]
+        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description)]
 
 
 def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
@@ -285,14 +281,14 @@ def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]
     return [*runs, (start, len(sizes))] if len(sizes) else []
 
 
-def even_runs(sizes: Sequence[int], num_runs: int, where: str, noun: str = "files") -> list[tuple[int, int]]:
+def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int, int]]:
     """Group consecutive files into `num_runs` (start, stop) runs of about the same size.
 
     Raises:
-        ArgumentError: There are fewer files; the message names `where`, and calls them `noun`.
+        ArgumentError: There are fewer files; the message names `where`.
     """
     if num_runs > len(sizes):
-        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} {noun}.")
+        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} files.")
     ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # + 1: empty files count too
     bounds = [0]
     for number in range(1, num_runs):
@@ -312,13 +308,13 @@ MIN_UNPACKED_CAP, MAX_RATIO = 1 << 30, 200
 SMALL_UNPACKED_CAP, MAX_SMALL_RATIO = 64 << 20, 1000
 """The same limit from 64 MiB up to 1 GiB; up to 64 MiB there is none."""
 
-MAX_SHOWN = 600
-"""Number of characters of an archive's own text that a message may show."""
-
 ADVICE = (
     "The file is incomplete, damaged or not what it should be: compare its size and hash with the publisher's, "
     "or delete it and download it again."
 )
+
+shortened = functools.partial(shorten, columns=600, width=len)
+"""Cuts the middle out of an archive's own text in a message: names may have 1 MiB."""
 
 STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
@@ -351,11 +347,6 @@ def plain_name(name: str) -> str:
     return "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
-def shortened(text: str) -> str:
-    """Cut the middle out of a text with a long name: names may have 1 MiB."""
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]} ... {text[-MAX_SHOWN // 2 :]}"
-
-
 class PassedOver:
     """Counts the skipped members, which are not regular files, for one warning."""
 
@@ -382,7 +373,21 @@ class PassedOver:
             )
 
 
-class TapeFile(io.RawIOBase):
+class OnePassFile(io.RawIOBase):
+    """A file that is read in order, by the `read` of a subclass."""
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # that of a BufferedReader
+        """Read as `io.BufferedReader` does."""
+        data = self.read(len(buffer)) or b""
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class TapeFile(OnePassFile):
     """A member as a file for sequential reading: a stream cannot go back.
 
     Args:
@@ -394,10 +399,6 @@ class TapeFile(io.RawIOBase):
 
     def __init__(self, tape: "Tape", position: int, size_bytes: int, what: str) -> None:
         self._tape, self._position, self._left, self._what = tape, position, size_bytes, what
-
-    @override
-    def readable(self) -> bool:
-        return True
 
     @override
     def read(self, size: int | None = -1, /) -> bytes:

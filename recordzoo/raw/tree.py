@@ -57,15 +57,11 @@ class TreeSource(SizedSource):
 
     @override
     def fingerprint(self) -> str:
-        return self._fingerprint
+        return self._files.fingerprint()
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
         return tree_unit(self.base, self._files, start, stop)
-
-    @functools.cached_property
-    def _fingerprint(self) -> str:
-        return self._files.fingerprint()
 
     @functools.cached_property
     def _files(self) -> FileTable:

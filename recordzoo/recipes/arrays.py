@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import decompressed
-from recordzoo.raw.member import Member
+from recordzoo.raw.member import Member, OnePassFile
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, array_of, header_of
@@ -233,17 +233,12 @@ def _group(files: str | tuple[str, ...], part: str) -> tuple[str, ...]:
     return tuple(name.replace("{part}", part) for name in names)
 
 
-class _Hashed(io.RawIOBase):
+class _Hashed(OnePassFile):
     """Hashes a file while it is read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._md5 = hashlib.md5(usedforsecurity=False)
-        self._is_hashed = False
-
-    @override
-    def readable(self) -> bool:
-        return True
 
     @override
     def read(self, size: int | None = -1, /) -> bytes:
@@ -251,24 +246,18 @@ class _Hashed(io.RawIOBase):
         self._md5.update(data)
         return data
 
-    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # that of a BufferedReader
-        """Read as `io.BufferedReader` does."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
     def whole(self) -> BinaryIO | None:
         """Hash the rest and return the file itself, at its start; None if it is not seekable."""
         if not self._file.seekable():
             return None
         self.rest()
-        self._is_hashed = True
-        self._file.seek(0)
-        return self._file
+        whole, self._file = self._file, io.BytesIO()  # nothing is left to hash
+        whole.seek(0)
+        return whole
 
     def rest(self) -> str:
         """Read to the end and return the MD5."""
-        while not self._is_hashed and self.read(1 << 20):
+        while self.read(1 << 20):
             pass
         return self._md5.hexdigest()
 
