@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.own.coco import objects_of
+from recordzoo.own.annotations import objects_of
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, is_apple_double

@@ -314,7 +314,7 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
 
 def _say_if_annotated(tree: Path) -> None:
     """Say if `prepare` would not take the folders of a tree for classes, as torchvision's class does."""
-    from recordzoo.own.looks import doubt_of
+    from recordzoo.own.annotated import doubt_of
 
     if tree.is_dir() and (doubt := doubt_of(tree)):
         logger.warning("%s: its folders are classes here. It %s; prepare would not take them for classes.", tree, doubt)

@@ -1,23 +1,30 @@
-"""Directories of images with annotations: the formats, among them masks and Pascal VOC's XML; the recipe of all."""
+"""Directories of images with annotations: whether one is there, in which format, and the recipe.
 
+A wrong answer costs little: class folders that look annotated, divided or paired are refused, and `--from classes`
+insists.
+"""
+
+import itertools
 import json
-import math
 import os
+import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 from PIL import Image
 from typing_extensions import override
 
-from recordzoo.base.files import read_small
+from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, name_first
+from recordzoo.errors import SourceError
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
@@ -25,123 +32,301 @@ from recordzoo.own.annotations import (
     NUM_NAMED,
     VOC,
     YOLO,
-    Pairs,
     Problems,
-    annotated,
-    box_columns,
+    coco_files,
+    has_coco_keys,
     is_split,
-    slug,
+    is_usual_folder,
+    read_coco,
 )
-from recordzoo.own.coco import coco_files, read_coco
 from recordzoo.own.listing import Listing, ListingRecipe
-from recordzoo.own.looks import why_folder
-from recordzoo.own.yolo import has_labels, read_yolo
+from recordzoo.own.pairs import has_labels, has_masks, has_xml, read_masks, read_voc, read_yolo
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.folders import records_beside
+from recordzoo.raw.zip import unzipped_name
+from recordzoo.recipes.declared import are_splits, is_image
+from recordzoo.recipes.folders import is_shown, like_splits, records_beside, split_folders, tables_of
 from recordzoo.recipes.recipe import Stored, Table
-from recordzoo.records.manifest import BlobSpec, BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.writer import TREE_FILE
 
+_TEXTS = (".txt", ".xml", ".json")
+_NAMES = ("data.yaml", "data.yml", "obj.names")
+_OF_FOLDER = re.compile(r"_masks$|_labels$|_?annot$")
+"""What the name of a folder of masks has behind that of its images' folder."""
 
-def has_masks(root: Path) -> bool:
-    """Whether a directory has images with masks; those side by side in folders that may be classes do not count."""
-    pairs = Pairs(root, MASKS)
-    return pairs.match and (not pairs.is_beside or pairs.folders == {""} or all(map(is_split, pairs.folders)))
+_LISTS = (".csv", ".tsv", ".jsonl", ".parquet", ".json", ".mat", ".manifest")
+_OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
+"""Fewer endings than those of `OF_MASK`: among classes, ``a_l.jpg`` may be the large one of ``a.jpg``."""
+
+_OF_TOOLS = re.compile(
+    rb'"(shape_attributes|_via_\w+|from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:|region_shape_attributes|'
+    rb'"shapes"\s*:\s*\[|"coordinates"\s*:\s*\{|<annotations>\s*<version>|(?i:^[^\n<]*\bx_?min\b[^\n<]*\by_?max\b)'
+)
+"""What files of VIA, Label Studio, labelme, CreateML and CVAT begin with, and tables of boxes; none of them is read."""
+
+_PAIRED = re.compile(
+    "before|after|inputs?|outputs?|targets?|source|reference|gt|ground_?truth|rgb|depth|disparity|normals?|flows?|"
+    "frames|lr|hr|low|high|sharp|blur|blurred|clean|noisy|hazy|clear|rain|left|right|visible|infrared|thermal|"
+    "originals?|thumbnails",
+    re.IGNORECASE,
+)
+"""Names of folders with the images of a pair."""
+
+_NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
+_NEARLY, _LEAST_MASKS = 0.8, 3
+_SHALLOW = 2  # parts of an image's name in a class folder
+_HEAD_BYTES = 1 << 16
+
+Head = Callable[[str], bytes]
+"""Returns the first bytes of a file, by its name."""
+
+Folders = dict[str, dict[str, str]]
+"""The names of files by their folder and their name in it."""
 
 
-def read_masks(root: Path) -> Listing:
-    """Read images and masks.
+def why_annotated(names: Sequence[str], head: Head) -> str:
+    """Say why files look like images with annotations; "" if nothing does.
+
+    Args:
+        names: The files, with "/" between the parts.
+        head: Of these files.
+    """
+    names = list(filter(is_shown, names))
+    plain = next((name for name in names if name.rpartition("/")[2].lower() in _NAMES), None)
+    if plain is not None:
+        return f"there is {plain}"
+    for name in [name for name in names if name.lower().endswith((".json", ".xml", ".csv"))][:_NUM_LOOKED]:
+        data = head(name)
+        if has_coco_keys(data):
+            return f"{name} has the keys of COCO (--annotations {name} reads instances there)"
+        if _OF_TOOLS.search(data):
+            return f"{name} has the keys of a tool for annotations"
+    tops = {name.partition("/")[0] for name in names if "/" in name}
+    if masks := sorted(top for top in tops if _OF_FOLDER.search(top) and _OF_FOLDER.sub("", top) in tops):
+        return f"{masks[0]} has the name of a folder with masks"
+    folders = _by_folder(names)
+    with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
+    if _nested(names)[0]:
+        return _why_texts(folders)
+    if with_images and all(map(is_usual_folder, with_images)):
+        are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
+        return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
+    if len(with_images) == 1 and with_images[0] in tops:
+        beside = [*folders.get("", {}).values(), *folders[with_images[0]].values()]
+        listed = [name for name in beside if name.lower().endswith(_LISTS) and name != "classes.json"]
+        if listed:
+            return f"{listed[0]} is there, and one folder with images, {with_images[0]}"
+    return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
+
+
+def _nested(names: Iterable[str]) -> tuple[str, str]:
+    """Say why all classes may be in one of the folders, and return that; "" if nothing does."""
+    paths = [name.split("/") for name in names if "/" in name and is_image(name) and is_shown(name)]
+    shallow = {path[0] for path in paths if len(path) == _SHALLOW}
+    inner: dict[str, set[str]] = {}
+    for path in paths:
+        inner.setdefault(path[0], set()).add(path[1])
+    for top, folders in inner.items():
+        shown = f"{top}: {name_first(sorted(folders), _NUM_SHOWN)}"
+        is_of_tool = is_usual_folder(top) and all(map(is_split, folders))
+        if top in shallow or is_split(top) or is_of_tool:
+            continue
+        if len(inner) == 1:
+            return f"has its images in folders of one folder, {shown}", top
+        if len(folders & inner.keys()) > 1:
+            return f"has folders of the names of others in {shown}", top
+    return "", ""
+
+
+def refuse_no_classes(path: Path, text: str) -> None:
+    """Refuse a directory or a zip whose folders are taken for classes if they may be none.
+
+    Args:
+        path: It is of no layout that is read.
+        text: What the user calls it.
 
     Raises:
-        SourceError: An image has no mask, a mask has no image, or two files share a stem.
+        SourceError: It looks annotated, or divided, or its only folder holds all others.
     """
-    problems, pairs = Problems(root), Pairs(root, MASKS)
-    pairs.check(problems)
-    problems.raise_if_any()
-    masks = [pairs.of(name) or "" for name in pairs.images]
-    return annotated(root, MASKS, pairs.images, pairs.splits(), {}, masks=masks)
+    if path.is_dir():
+        names = files_of(path)
+        why, has_splits = why_annotated(names, head_of(path)), bool(split_folders(path))
+        where = "It is in none of the layouts that are read:"
+    else:
+        names, why = _why_zip(path)
+        has_splits, where = are_splits(_tops(names)), "Unpack it: in a directory are read"
+
+    def run(name: str) -> str:
+        return f": {command('prepare', os.path.join(text, name))}" if path.is_dir() else ", unpacked"
+
+    how = ""
+    if why:
+        how = f"looks annotated: {why}. {where} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/"
+    elif (nested := _nested(names))[0]:
+        how = f"{nested[0]}. If these are the classes or splits, prepare that folder{run(nested[1])}"
+    elif not has_splits and (divided := like_splits(_tops(names))):
+        how = (
+            f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. Leave only "
+            f"folders called train, val or test there, or prepare each by itself{run(divided[0])}"
+        )
+    if how:
+        tables = tables_of(name for name in names if name.count("/") < _SHALLOW)
+        listed = f" If {tables[0]} lists the images with labels, prepare it{run(tables[0])}." if tables else ""
+        insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
+        raise SourceError(f"{text} {how}.{listed} {insist}", path=os.fspath(path))
 
 
-def has_xml(root: Path) -> bool:
-    """Whether a directory has images and XML files of their names."""
-    return Pairs(root, VOC).match
+def _tops(names: Iterable[str]) -> list[str]:
+    return sorted({name.partition("/")[0] for name in names if "/" in name and is_image(name)})
 
 
-def read_voc(root: Path) -> Listing:
-    """Read images and Pascal VOC's XML: boxes as the files have them, classes sorted by name.
-
-    An image without an XML file has no objects. What else an object has is kept as JSON.
-
-    Raises:
-        SourceError: Files are missing or damaged; the message names up to 20 problems.
-    """
-    problems, pairs = Problems(root), Pairs(root, VOC)
-    pairs.check(problems, is_optional=True)
-    files = [pairs.of(name) for name in pairs.images]
-    read = [([], None) if file is None else read_xml(root, file, problems) for file in files]
-    lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
-    stems = [PurePosixPath(name).stem for name in pairs.images]
-    for path in filter(lambda each: is_split(each.stem), lists):
-        name = path.relative_to(root).as_posix()
-        listed = {line.split()[0] for line in problems.lines(name) if line.strip()}
-        if missing := sorted(listed.difference(stems)):
-            problems.add(f"{name} lists {counted(len(missing), 'missing image')}: {name_first(missing, NUM_NAMED)}")
-        splits[slug(path.stem)] = np.array([n for n, stem in enumerate(stems) if stem in listed], np.int64)
-    problems.raise_if_any()
-    objects = [found for found, _ in read]
-    classes = sorted({name for found in objects for name, _, _ in found})
-    label_of = {name: label for label, name in enumerate(classes)}
-    columns = box_columns(
-        [np.array([box for _, box, _ in found], np.float32).reshape(-1, 4) for found in objects],
-        [np.array([label_of[name] for name, _, _ in found], np.int64) for found in objects],
-        [json.dumps([facts for _, _, facts in found]).encode() for found in objects],
-        tuple(classes),
-        BoxFormat.XYXY,
-    )
-    without = files.count(None)
-    return annotated(
-        root,
-        VOC,
-        pairs.images,
-        splits,
-        columns,
-        files=list(filter(None, files)),
-        remarks=[f"no XML file, no objects: {counted(without, 'image')}"] if without else [],
-        stated={name: size for name, (_, size) in zip(pairs.images, read, strict=True) if size is not None},
-    )
+def why_folder(root: Path) -> str:
+    """Say why a directory looks annotated; "" if nothing does."""
+    return why_annotated(files_of(root), head_of(root))
 
 
-_Object = tuple[str, list[float], dict[str, JSON]]
-"""What Pascal VOC's XML says of an object: class, box, other facts."""
+def doubt_of(root: Path) -> str:
+    """Say why `prepare` would not take the folders of a directory for classes; "" if nothing speaks against it."""
+    names = files_of(root)
+    if why := why_annotated(names, head_of(root)):
+        return f"looks annotated: {why}"
+    return _nested(names)[0]
 
 
-def read_xml(root: Path, name: str, problems: Problems) -> tuple[list[_Object], tuple[int, int] | None]:
-    """Read the objects in a file of Pascal VOC, and the image's size if it states one; a damaged file is a problem."""
+def _why_zip(path: Path) -> tuple[list[str], str]:
+    """List the files of a zip, without a folder around all, and say why they look annotated."""
     try:
-        data = read_small(root / name)
-        if b"<!DOCTYPE" in data:
-            raise ValueError("it has a DOCTYPE, which may hold anything")
-        found = ElementTree.fromstring(data)
-        if found.tag != "annotation":
-            raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
-        width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
-        size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
-        return [_voc_object(each) for each in found.findall("object")], size
-    except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
-        problems.add(f"{name} cannot be read ({err})")
-        return [], None
+        opened = zipfile.ZipFile(path)
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return [], ""  # reading it all says what is wrong
+    with opened as archive:
+        infos = {unzipped_name(info): info for info in archive.infolist()}
+        names = [name for name in infos if is_shown(name) and not name.endswith("/")]
+        tops = {name.partition("/")[0] for name in names}
+        top = f"{tops.pop()}/" if len(tops) == 1 and any(name.count("/") > 1 for name in names) else ""
+
+        def head(name: str) -> bytes:
+            try:
+                with archive.open(infos[top + name]) as file:
+                    return file.read(_HEAD_BYTES)
+            except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+                return b""  # damaged or encrypted: reading it all says so
+
+        names = [name.removeprefix(top) for name in names]
+        return names, why_annotated(names, head)
 
 
-def _voc_object(found: ElementTree.Element) -> _Object:
-    name = (found.findtext("name") or "").strip()
-    if not name:
-        raise ValueError("an object has no name")
-    if found.find("bndbox") is None:
-        raise ValueError(f"an object {name!r} has no bndbox; polygons, such as LabelMe's, are not read")
-    box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
-    if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
-        raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")
-    return name, box, {each.tag: each.text for each in found if not len(each)}
+def files_of(root: Path) -> list[str]:
+    """List files of a directory: those in it, and at most 2,000 of each of its first folders, also of splits'."""
+    found: list[str] = []
+    tops = [""]
+    for top in tops:
+        folders: list[str] = []
+        with os.scandir(root / top) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                name = f"{top}{entry.name}"
+                if not is_folder(entry):
+                    found.append(name)
+                elif not top and is_split(entry.name):
+                    tops.append(f"{name}/")
+                elif len(folders) < _NUM_FOLDERS:
+                    folders.append(name)
+        for folder in folders:
+            inner = (
+                f"{Path(path).relative_to(root).as_posix()}/{name}"
+                for path, _, names in os.walk(root / folder)
+                for name in names
+            )
+            found += itertools.islice(inner, _NUM_FILES)
+    return found
+
+
+def head_of(root: Path) -> Head:
+    """Return the function for files of a directory."""
+
+    def head(name: str) -> bytes:
+        try:
+            with open(root / name, "rb", opener=open_at_once) as file:
+                return file.read(_HEAD_BYTES)
+        except OSError:
+            return b""
+
+    return head
+
+
+def _by_folder(names: Iterable[str]) -> Folders:
+    """Return the files by the folder that would be their class; "" for those in none."""
+    found: Folders = {}
+    for name in names:
+        first, _, rest = name.partition("/")
+        inner = rest if rest and is_split(first) else name
+        folder, slash, file = inner.partition("/")
+        found.setdefault(folder if slash else "", {})[file if slash else inner] = name
+    return found
+
+
+def _why_texts(folders: Folders) -> str:
+    images = {
+        stem
+        for files in folders.values()
+        for file in filter(is_image, files)
+        for stem in (*_names(file), file, _file(file))
+    }
+    for folder, files in folders.items():
+        inner = {file.partition("/")[0] for file in files if "/" in file and is_image(file)}
+        if len(usual := sorted(filter(is_usual_folder, inner))) > 1:
+            return f"{folder}/ has images in {' and '.join(usual)}"
+        stems = {_stem(file) for file in files if is_image(file)}
+        for file, name in files.items():
+            if file.lower().endswith(_TEXTS) and not images.isdisjoint(_names(file)):
+                return f"{name} has the name of an image"
+            if is_image(file) and _OF_MASK.search(_stem(file)) and _OF_MASK.sub("", _stem(file)) in stems:
+                return f"{name} has the name of a mask of an image beside it"
+    return ""
+
+
+def _why_pairs(folders: Folders, head: Head) -> str:
+    stems = {
+        folder: {_OF_MASK.sub("", _stem(file)) for file in files if is_image(file)} for folder, files in folders.items()
+    }
+    for one, other in itertools.combinations(folders, 2):
+        common = len(stems[one] & stems[other])
+        fewer, more = sorted((len(stems[one]), len(stems[other])))
+        if common < max(2, _NEARLY * fewer, more / 2):
+            continue
+        why = f"{one} and {other} have images of the same names"
+        if is_usual_folder(one) or is_usual_folder(other) or all(map(_PAIRED.fullmatch, folders)):
+            return why
+        if {Path(file).suffix.lower() for file in folders[one]}.isdisjoint(
+            Path(file).suffix.lower() for file in folders[other]
+        ):
+            return f"{why} and other endings"
+        are_masks = [_are_masks(folders[folder].values(), head) for folder in (one, other)]
+        if common >= _LEAST_MASKS and are_masks[0] != are_masks[1]:
+            return f"{why}, and those of one have one channel or a palette, as masks have"
+    return ""
+
+
+def _names(file: str) -> tuple[str, str]:
+    """Return the stem of a file, with and without its folder."""
+    return _stem(file), _file(_stem(file))
+
+
+def _file(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _are_masks(names: Iterable[str], head: Head) -> bool:
+    """Whether files are images of one channel or with a palette: PNG by the color type, or GIF."""
+    return all(_is_mask(head(name)) for name in itertools.islice(filter(is_image, names), _NUM_LOOKED))
+
+
+def _is_mask(data: bytes) -> bool:
+    return data[:4] == b"GIF8" or (data[1:4] == b"PNG" and data[25:26] in (b"\0", b"\3"))
 
 
 FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] = {

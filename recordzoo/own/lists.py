@@ -32,7 +32,16 @@ from recordzoo.own.columns import (
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.own.values import check_class_names
 from recordzoo.records.arrays import as_floats
-from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import (
+    NAME_PATTERN,
+    RESERVED_FIELDS,
+    SPLIT_PATTERN,
+    BlobSpec,
+    FieldKind,
+    FieldSpec,
+    Manifest,
+    SetKind,
+)
 from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 
@@ -40,8 +49,6 @@ _CLASS_COLUMN = "class_name"
 _TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
 _LABEL = "target"
 """The field of a label whose column the user did not name."""
-
-_SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 _WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,100}(\.0*)?")
@@ -350,7 +357,7 @@ def _splits(table: ListTable, column: int) -> dict[str, NDArray[np.int64]]:
     positions: dict[str, list[int]] = {}
     for position, (line, cell) in enumerate(zip(table.lines, table.columns[column], strict=True)):
         name = re.sub("[ _]", "-", cell.lower())
-        if _SPLIT_NAME.fullmatch(name):
+        if SPLIT_PATTERN.fullmatch(name):
             positions.setdefault(name, []).append(position)
         elif cell:
             table.faults.add(f"{cell!r} cannot be the name of a split: letters, digits and - can", line)

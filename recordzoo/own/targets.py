@@ -295,9 +295,8 @@ def _is_set(path: Path) -> bool:
 
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
-    from recordzoo.own.annotated import format_of
+    from recordzoo.own.annotated import format_of, refuse_no_classes
     from recordzoo.own.annotations import COCO
-    from recordzoo.own.looks import refuse_no_classes
     from recordzoo.recipes import folders as trees
 
     path = Path(text).expanduser()

@@ -1,36 +1,53 @@
-"""YOLO's label files with `data.yaml` or `classes.txt`.
+"""Images with a file each: masks, Pascal VOC's XML, and YOLO's label files with `data.yaml` or `classes.txt`.
 
-The format: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/.
+YOLO's format: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/.
 """
 
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.files import read_text
+from recordzoo.base.files import read_small, read_text
 from recordzoo.base.settings import need
-from recordzoo.base.text import counted, lines_of, name_first
+from recordzoo.base.text import JSON, counted, lines_of, name_first
 from recordzoo.errors import SourceError
+from recordzoo.formats.base import split_name
 from recordzoo.own.annotations import (
+    IMAGE_FOLDERS,
+    MASKS,
     NUM_NAMED,
+    OF_CVAT,
+    OTHER_FOLDERS,
+    VOC,
     YOLO,
-    Pairs,
     Problems,
     annotated,
     box_columns,
+    folders_in,
     is_file_name,
     is_split,
-    slug,
+    split_of,
 )
 from recordzoo.own.listing import Listing
+from recordzoo.recipes.declared import IMAGE_ENDINGS, class_folder_order, files_under
+from recordzoo.recipes.folders import is_shown
 from recordzoo.records.manifest import BoxFormat
+from recordzoo.records.reader import is_record_set
+
+_OF_MAKESENSE = re.compile("_my-project.*")
+OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
+"""What the stem of a mask may have behind that of its image."""
+
+_NO_LABELS = re.compile(r"classes|labels|images|notes|train|val|valid|test|readme.*", re.IGNORECASE)
+"""Stems of texts that are no label files, if there is no image of that name."""
 
 _NAMES_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]")
@@ -40,6 +57,228 @@ _MOST_CLASSES = 100_000  # without names; each gets one
 
 _Row = tuple[int, Sequence[float], Sequence[float]]
 """An object: its class, its box, and the corners of its polygon, if any."""
+
+
+class Pairs:
+    """The images of a directory, or of its folders named like splits, and the files that say something of them.
+
+    Hidden files, which macOS and Jupyter make, are left out.
+
+    Both are in folders of their own, `images/` and `labels/`; or side by side.
+
+    Args:
+        root: The directory.
+        format: Decides how the folders are called, and the files end.
+
+    Attributes:
+        images: The images, relative to the directory, in ImageFolder's order.
+        others: The other files by their stems: "train/cat/1" for train/images/cat/1.jpg.
+        is_beside: Whether they lie side by side.
+    """
+
+    def __init__(self, root: Path, format: str) -> None:
+        self._format, self._folders = format, OTHER_FOLDERS[format][0]
+        images, others = self._in_folders(root, OTHER_FOLDERS[format][1])
+        self.is_beside = not others and not images
+        if self.is_beside:
+            images, others = self._side_by_side(root, OTHER_FOLDERS[format][1])
+        names = list(images)
+        self.images = [names[place] for place in class_folder_order(names).tolist()]
+        self._stem_of, self._stems = images, _by_stem(images)
+        self.others = _by_stem({name: self._stem_of_image(stem) for name, stem in others.items()})
+        for stem in [each for each in self.others if each not in self._stems]:
+            if format == YOLO and _NO_LABELS.fullmatch(stem.rpartition("/")[2]):
+                del self.others[stem]
+
+    def _in_folders(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return images and other files with their stems."""
+        found: tuple[dict[str, str], dict[str, str]] = {}, {}
+        tops = ["", *(f"{name}/" for name in folders_in(root) if is_split(name))]
+        for top in tops:
+            inside = [name for name in folders_in(root / top) if not is_record_set(root / top / name)]
+            usual = [name for name in inside if name.lower() in IMAGE_FOLDERS]
+            images = dict.fromkeys(usual or (["data"] if "data" in inside else []), "")
+            others = {name: "" for name in inside if _OF_MAKESENSE.sub("", name.lower()) in self._folders}
+            if self._format == MASKS:  # train/ and train_masks/
+                pairs = [name for name in inside if f"{name}_masks" in inside]
+                images |= {name: f"{name}/" for name in pairs}
+                others |= {f"{name}_masks": f"{name}/" for name in pairs}
+            files = {name: part for name, part in others.items() if images and files_under(root, top + name, endings)}
+            for kind, folders, wanted in ((0, images, IMAGE_ENDINGS), (1, files, endings)):
+                for folder, part in folders.items() if files else ():
+                    for name in filter(is_shown, files_under(root, top + folder, wanted)):
+                        found[kind][name] = top + part + stem_of(name[len(f"{top}{folder}/") :])
+        return found
+
+    def _side_by_side(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+        images, others = ({name: stem_of(name) for name in _below(root, each)} for each in (IMAGE_ENDINGS, endings))
+        if self._format == MASKS:
+            masks = {name for name, stem in others.items() if OF_MASK.search(stem)}
+            images = {name: stem for name, stem in images.items() if name not in masks}
+            others = {name: others[name] for name in masks}
+        return images, others
+
+    def _stem_of_image(self, stem: str) -> str:
+        """Return the stem of the image that a file is about: 1.jpg.txt, and 1_mask.png, are of 1.jpg."""
+        shorter = stem_of(stem) if stem.lower().endswith(IMAGE_ENDINGS) else OF_MASK.sub("", stem)
+        return shorter if stem not in self._stems and shorter in self._stems else stem
+
+    @property
+    def match(self) -> bool:
+        """Whether any image has another file."""
+        return not self._stems.keys().isdisjoint(self.others)
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders that may be splits; "" if images are in none."""
+        return {stem.rpartition("/")[0].partition("/")[0] for stem in self._stems}
+
+    def of(self, image: str) -> str | None:
+        """Return the other file of an image; None if there is none."""
+        return self.others.get(self._stem_of[image], [None])[0]
+
+    def check(self, problems: Problems, *, is_optional: bool = False) -> None:
+        """Report files without image, files that share a stem and, unless `is_optional`, images without file."""
+        what = self._folders[0]
+        if not self.images or not self.others:
+            problems.add(f"it has no images in images/ with files in {what}/, and none side by side")
+        alone = {"image": [file for stem, files in self.others.items() if stem not in self._stems for file in files]}
+        if not is_optional:
+            alone[what] = [files[0] for stem, files in self._stems.items() if stem not in self.others]
+        for missing, files in alone.items():
+            if files:
+                problems.add(f"no {missing} for {counted(len(files), 'file')}: {name_first(files, NUM_NAMED)}")
+        for files in (*self._stems.values(), *self.others.values()):
+            if len(files) > 1:
+                problems.add(f"{' and '.join(files)} have one stem")
+
+    def splits(self) -> dict[str, NDArray[np.int64]]:
+        """Return the splits by the folder above `images`, or the first one below it, if all are named like splits."""
+        found: dict[str, list[int]] = {}
+        for position, name in enumerate(self.images):
+            folder = self._stem_of[name].rpartition("/")[0].partition("/")[0]
+            found.setdefault(OF_CVAT.sub(r"\1", folder), []).append(position)
+        if not all(map(is_split, found)):
+            return {}
+        return {split_of(folder): np.array(positions, np.int64) for folder, positions in found.items()}
+
+
+def _below(root: Path, endings: tuple[str, ...]) -> list[str]:
+    names = (name.removeprefix("./") for name in files_under(root, "", endings))
+    return list(filter(is_shown, names))
+
+
+def stem_of(name: str) -> str:
+    """Return a path without its ending."""
+    return os.path.splitext(name)[0]
+
+
+def _by_stem(stems: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, stem in stems.items():
+        found.setdefault(stem, []).append(name)
+    return found
+
+
+def has_masks(root: Path) -> bool:
+    """Whether a directory has images with masks; those side by side in folders that may be classes do not count."""
+    pairs = Pairs(root, MASKS)
+    return pairs.match and (not pairs.is_beside or pairs.folders == {""} or all(map(is_split, pairs.folders)))
+
+
+def read_masks(root: Path) -> Listing:
+    """Read images and masks.
+
+    Raises:
+        SourceError: An image has no mask, a mask has no image, or two files share a stem.
+    """
+    problems, pairs = Problems(root), Pairs(root, MASKS)
+    pairs.check(problems)
+    problems.raise_if_any()
+    masks = [pairs.of(name) or "" for name in pairs.images]
+    return annotated(root, MASKS, pairs.images, pairs.splits(), {}, masks=masks)
+
+
+def has_xml(root: Path) -> bool:
+    """Whether a directory has images and XML files of their names."""
+    return Pairs(root, VOC).match
+
+
+def read_voc(root: Path) -> Listing:
+    """Read images and Pascal VOC's XML: boxes as the files have them, classes sorted by name.
+
+    An image without an XML file has no objects. What else an object has is kept as JSON.
+
+    Raises:
+        SourceError: Files are missing or damaged; the message names up to 20 problems.
+    """
+    problems, pairs = Problems(root), Pairs(root, VOC)
+    pairs.check(problems, is_optional=True)
+    files = [pairs.of(name) for name in pairs.images]
+    read = [([], None) if file is None else read_xml(root, file, problems) for file in files]
+    lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
+    stems = [PurePosixPath(name).stem for name in pairs.images]
+    for path in filter(lambda each: is_split(each.stem), lists):
+        name = path.relative_to(root).as_posix()
+        listed = {line.split()[0] for line in problems.lines(name) if line.strip()}
+        if missing := sorted(listed.difference(stems)):
+            problems.add(f"{name} lists {counted(len(missing), 'missing image')}: {name_first(missing, NUM_NAMED)}")
+        splits[split_name(path.stem)] = np.array([n for n, stem in enumerate(stems) if stem in listed], np.int64)
+    problems.raise_if_any()
+    objects = [found for found, _ in read]
+    classes = sorted({name for found in objects for name, _, _ in found})
+    label_of = {name: label for label, name in enumerate(classes)}
+    columns = box_columns(
+        [np.array([box for _, box, _ in found], np.float32).reshape(-1, 4) for found in objects],
+        [np.array([label_of[name] for name, _, _ in found], np.int64) for found in objects],
+        [json.dumps([facts for _, _, facts in found]).encode() for found in objects],
+        tuple(classes),
+        BoxFormat.XYXY,
+    )
+    without = files.count(None)
+    return annotated(
+        root,
+        VOC,
+        pairs.images,
+        splits,
+        columns,
+        files=list(filter(None, files)),
+        remarks=[f"no XML file, no objects: {counted(without, 'image')}"] if without else [],
+        stated={name: size for name, (_, size) in zip(pairs.images, read, strict=True) if size is not None},
+    )
+
+
+_Object = tuple[str, list[float], dict[str, JSON]]
+"""What Pascal VOC's XML says of an object: class, box, other facts."""
+
+
+def read_xml(root: Path, name: str, problems: Problems) -> tuple[list[_Object], tuple[int, int] | None]:
+    """Read the objects in a file of Pascal VOC, and the image's size if it states one; a damaged file is a problem."""
+    try:
+        data = read_small(root / name)
+        if b"<!DOCTYPE" in data:
+            raise ValueError("it has a DOCTYPE, which may hold anything")
+        found = ElementTree.fromstring(data)
+        if found.tag != "annotation":
+            raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
+        width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
+        size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
+        return [_voc_object(each) for each in found.findall("object")], size
+    except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
+        problems.add(f"{name} cannot be read ({err})")
+        return [], None
+
+
+def _voc_object(found: ElementTree.Element) -> _Object:
+    name = (found.findtext("name") or "").strip()
+    if not name:
+        raise ValueError("an object has no name")
+    if found.find("bndbox") is None:
+        raise ValueError(f"an object {name!r} has no bndbox; polygons, such as LabelMe's, are not read")
+    box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
+    if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
+        raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")
+    return name, box, {each.tag: each.text for each in found if not len(each)}
 
 
 def has_labels(root: Path) -> bool:
@@ -218,7 +457,7 @@ class _Facts:
                     wanted.update(self._listed(path, images))
             positions = [position for position, name in enumerate(images) if name in wanted]
             if wanted or key != "test":
-                found[slug(key)] = np.array(positions, np.int64)
+                found[split_name(key)] = np.array(positions, np.int64)
         return found
 
     def _inside(self, place: str) -> str | None:
