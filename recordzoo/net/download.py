@@ -7,7 +7,7 @@ docs/decisions/downloads.md lists the states of the file on disk. `part` holds t
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,54 +95,37 @@ def fetch(
             ) from err
         if part is not None:
             crash_point("download.claimed")
-            _Transfer(remote, target, part, session, told, stop).run(found)
+            _Transfer(remote, target, part, session, told, stop or Stop(), sleep).run(found)
     return target
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """A server's description of the file that the bytes come from; equal stamps mean equal files."""
-
-    url: str
-    etag: str
-    last_modified: str
-
-    @property
-    def validator(self) -> str:
-        """The value for `If-Range`: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
-
-
+@dataclass
 class _Transfer:
     """The transfer of one file: what is known of it, its part, and the progress shown so far."""
 
-    def __init__(
-        self,
-        remote: RemoteFile,
-        target: Path,
-        part: Part,
-        session: requests.Session,
-        progress: Progress,
-        stop: Stop | None,
-    ) -> None:
-        self._target, self._part, self._session, self._progress, self._stop = target, part, session, progress, stop
-        self._sleep = time.sleep if stop is None else stop.sleep
-        self._size, self._hash, self._md5 = remote.size_bytes, remote.hash, remote.second_md5
-        self._instructions = remote.instructions
-        self._stamp: _Stamp | None = None  # of the present bytes; None: unknown, or of more than one file
-        self._told: tuple[int | None, int] | None = None  # total and position that the progress shows
+    remote: RemoteFile
+    target: Path
+    part: Part
+    session: requests.Session
+    progress: Progress
+    stop: Stop
+    sleep: Callable[[float], None]
+    _address: Address | None = None  # the last one from which bytes were received from the beginning
+    _begun: Answer | None = None  # the answer that began the present bytes; None: unknown, or they are of several files
+    _told: tuple[int | None, int] | None = None  # total and position that the progress shows
+
+    def __post_init__(self) -> None:
+        self._size = self.remote.size_bytes
 
     def run(self, addresses: Sequence[Address]) -> None:
         """Publish the file from the first address that has it."""
-        part = self._part
-        if part.size_bytes and self._hash:
-            self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
-            self._progress.begin(f"{CHECKING} {self._target.name}", part.size_bytes)
-            try:
-                part.hash_present(self._progress.advance)
-            except OSError as err:
-                raise self._write_error(err) from err
-            self._progress.end()
+        part = self.part
+        if part.size_bytes and self.remote.hash:
+            self.progress.note(f"{self.target.name}: resuming after {format_bytes(part.size_bytes)}")
+            self.progress.begin(f"{CHECKING} {self.target.name}", part.size_bytes)
+            with self._writing():
+                part.hash_present(self.progress.advance)
+            self.progress.end()
         failures: list[SourceError] = []
         for address in addresses:
             try:
@@ -155,12 +138,10 @@ class _Transfer:
         else:
             raise self._summary(addresses, failures)
         crash_point("download.verified")
-        try:
-            part.publish(self._target)
-        except OSError as err:
-            raise self._write_error(err) from err
+        with self._writing():
+            part.publish(self.target)
         crash_point("download.published")
-        self._progress.end()
+        self.progress.end()
         for failure in failures:  # wrong files of other hosts are useless once the right one is here
             if isinstance(failure, HashMismatchError) and failure.details.get("path"):
                 failure.path.unlink(missing_ok=True)
@@ -171,35 +152,33 @@ class _Transfer:
             self._receive(address)
             if self._is_expected():
                 return
-            self._part.start_over()
+            self.part.start_over()
             what = "another hash"
         except HashMismatchError:  # the server announced another size; the present bytes may be right
             what = "another size"
-        self._progress.note(f"{self._target.name}: what was received has {what} than expected; asking once more")
+        self.progress.note(f"{self.target.name}: what was received has {what} than expected; asking once more")
         self._receive(address, {"Cache-Control": "no-cache"})
         if not self._is_expected():
             raise self._mismatch(address)
 
     def _is_expected(self) -> bool:
-        return self._hash is None or self._part.hexdigest() == self._hash[1] or self._has_md5()
+        return self.remote.hash is None or self.part.hexdigest() == self.remote.hash[1] or self._has_md5()
 
     def _has_md5(self) -> bool:
         """Compute the MD5 of a file with another hash; return whether it is the accepted one."""
-        if self._md5 is None or self._hash is None:
+        if self.remote.second_md5 is None or self.remote.hash is None:
             return False
-        name, algorithm = self._target.name, self._hash[0]
-        self._progress.note(f"{name} has another {algorithm} than expected; computing its MD5")
-        try:
-            is_same = self._part.hash_again("md5") == self._md5
-        except OSError as err:
-            raise self._write_error(err) from err
+        name, algorithm = self.target.name, self.remote.hash[0]
+        self.progress.note(f"{name} has another {algorithm} than expected; computing its MD5")
+        with self._writing():
+            is_same = self.part.hash_again("md5") == self.remote.second_md5
         if is_same:
-            logger.warning("%s", other_sha256(name, self._part.hexdigest(), self._hash[1], self._md5))
+            logger.warning("%s", other_sha256(name, self.part.hexdigest(), self.remote.hash[1], self.remote.second_md5))
         return is_same
 
     def _receive(self, address: Address, headers: dict[str, str] | None = None) -> None:
         """Request the bytes after the part's end until all are received."""
-        part = self._part
+        part = self.part
         if self._size is not None and part.size_bytes > self._size:
             part.start_over()
         failed, from_zero = 0, False
@@ -220,42 +199,39 @@ class _Transfer:
 
     def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
         """Send one request and append its answer; return when the file is complete."""
-        part = self._part
-        stamp = self._stamp if self._stamp is not None and self._stamp.url == address.url else None
-        validator = "" if stamp is None else stamp.validator
-        can_verify = bool(self._hash or validator)  # else the present bytes may be of another file
+        part = self.part
+        begun = self._begun if self._address == address else None
+        validator = "" if begun is None else begun.validator
+        can_verify = bool(self.remote.hash or validator)  # else the present bytes may be of another file
         offset = part.size_bytes if can_verify and not from_zero else 0
         if offset:
             headers["Range"] = f"bytes={offset}-"
             headers |= {"If-Range": validator} if validator else {}
-        with http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
+        with http.get(self.session, address, headers) as answer, self.stop.reading(answer.interrupt):
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
                     return
                 if None not in (self._size, answer.total) and answer.total != self._size:
                     raise self._size_error(address, f"{answer.total} bytes")
                 raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
-            _check_start(answer, offset, stamp)
+            _check_start(answer, offset, begun)
             total = self._check_content(answer, address)
             if not answer.start:
                 part.start_over()
-                self._stamp = _Stamp(address.url, answer.etag, answer.last_modified)
+                self._address, self._begun = address, answer
             else:
-                self._stamp = stamp
+                self._begun = begun
             self._tell(part.size_bytes, total)
             self._copy(answer, address, total)
-
-    def _may_be_stopped(self, answer: Answer) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
 
     def _check_content(self, answer: Answer, address: Address) -> int | None:
         """Refuse a web page or a file of another size before the part changes; return the size, if known."""
         page = answer.page if answer.start == 0 else None
-        if page is not None and not self._target.name.lower().endswith((".html", ".htm")):
+        if page is not None and not self.target.name.lower().endswith((".html", ".htm")):
             title = http.page_title(page)
             named = f"titled {title!r}" if title else "without a title"
             raise DownloadError(
-                f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
+                f"{address}: the server sent a web page {named} instead of {self.target.name} (a login, a quota or a "
                 "network's sign-in page?). Nothing of it was kept. Open the address in a browser, or try a mirror "
                 "(RECORDZOO_MIRROR)."
             )
@@ -264,15 +240,13 @@ class _Transfer:
         return self._size if self._size is not None else answer.total
 
     def _copy(self, answer: Answer, address: Address, total: int | None) -> None:
-        part = self._part
+        part = self.part
         while chunk := answer.read():
             if total is not None and part.size_bytes + len(chunk) > total:
                 part.start_over()
                 raise self._size_error(address, f"more than {total} bytes")
-            try:
+            with self._writing():
                 part.write(chunk)
-            except OSError as err:
-                raise self._write_error(err) from err
             self._tell(part.size_bytes, total)
             crash_point("download.received")
         if total is not None and part.size_bytes < total:
@@ -280,15 +254,14 @@ class _Transfer:
 
     def _wait(self, address: Address, err: TryAgainError, failed: int) -> None:
         """Pause before the next attempt; raise if there are no more attempts."""
-        if self._stop is not None:
-            self._stop.check()
-        kept = self._part.size_bytes
+        self.stop.check()
+        kept = self.part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
-        if kept and not self._hash:
+        if kept and not self.remote.hash:
             fate = f"{format_bytes(kept)} were received; the same command starts over: no hash of the file is known"
         if failed >= http.ATTEMPTS:
             text = f"{address}: {err}; {http.ATTEMPTS} attempts in a row failed. {fate}."
-            raise DownloadError(text, path=self._target) from err
+            raise DownloadError(text, path=self.target) from err
         wait_s = err.wait_s
         if wait_s is None:
             wait_s = http.pause_s(failed)
@@ -296,49 +269,54 @@ class _Transfer:
             raise DownloadError(
                 f"{address}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
                 f"{format_seconds(http.RETRY_AFTER_CAP_S)}. {fate}.",
-                path=self._target,
+                path=self.target,
             ) from err
-        self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
-        self._sleep(wait_s)
+        self.progress.note(f"{self.target.name}: {err}; trying again in {format_seconds(wait_s)}")
+        self.sleep(wait_s)
 
     def _tell(self, position: int, total: int | None) -> None:
         """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""
         if self._told is None or self._told[0] != total:
-            self._progress.begin(f"downloading {self._target.name}", total, position)
+            self.progress.begin(f"downloading {self.target.name}", total, position)
         elif position != self._told[1]:
-            self._progress.advance(position - self._told[1])
+            self.progress.advance(position - self._told[1])
         self._told = total, position
 
-    def _write_error(self, err: OSError) -> PrepareError:
-        folder, have = self._target.parent, self._part.size_bytes
-        if err.errno not in NO_ROOM:
-            return PrepareError(f"Cannot write {self._part.path}: {err}.", path=self._target)
-        total = self._size if self._size is not None else (self._told or (None,))[0]
-        missing = format_bytes(total - have) if total is not None else "an unknown rest"
-        return DiskSpaceError(
-            f"No room left in {folder} for {self._target.name}: {format_bytes(have)} are there, {missing} still "
-            f"missing ({err.strerror}). What is there is kept; make room and run the same command again.",
-            path=folder,
-            missing_bytes=None if total is None else total - have,
-        )
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Convert an error of the disk to one that says what is kept. Context manager."""
+        try:
+            yield
+        except OSError as err:
+            folder, have = self.target.parent, self.part.size_bytes
+            if err.errno not in NO_ROOM:
+                raise PrepareError(f"Cannot write {self.part.path}: {err}.", path=self.target) from err
+            total = self._size if self._size is not None else (self._told or (None,))[0]
+            missing = format_bytes(total - have) if total is not None else "an unknown rest"
+            raise DiskSpaceError(
+                f"No room left in {folder} for {self.target.name}: {format_bytes(have)} are there, {missing} still "
+                f"missing ({err.strerror}). What is there is kept; make room and run the same command again.",
+                path=folder,
+                missing_bytes=None if total is None else total - have,
+            ) from err
 
     def _size_error(self, address: Address, found: str) -> HashMismatchError:
         return HashMismatchError(
-            f"{self._target.name}: expected {self._size} bytes, but {address} sends {found}; nothing of them was kept. "
+            f"{self.target.name}: expected {self._size} bytes, but {address} sends {found}; nothing of them was kept. "
             f"{_REPLACED}",
             url=address.url,
             expected=self._size,
         )
 
     def _mismatch(self, address: Address) -> HashMismatchError:
-        algorithm, expected = self._hash or ("", "")
-        second = f" or md5 {self._md5}" if self._md5 else ""
-        found, size = self._part.hexdigest(), self._part.size_bytes
-        dated = f", of {self._stamp.last_modified}" if self._stamp and self._stamp.last_modified else ""
-        aside = self._target.with_name(f"{self._target.name}.bad-{found[:8]}")
-        self._part.put_aside(aside)
+        algorithm, expected = self.remote.hash or ("", "")
+        second = f" or md5 {self.remote.second_md5}" if self.remote.second_md5 else ""
+        found, size = self.part.hexdigest(), self.part.size_bytes
+        dated = f", of {self._begun.last_modified}" if self._begun and self._begun.last_modified else ""
+        aside = self.target.with_name(f"{self.target.name}.bad-{found[:8]}")
+        self.part.put_aside(aside)
         return HashMismatchError(
-            f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
+            f"{self.target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
             f"found {found} ({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, "
             f"run the same command again. {_REPLACED}",
             url=address.url,
@@ -351,23 +329,23 @@ class _Transfer:
         """Combine the errors of all addresses into one; a wrong file tells more than a dead host."""
         text = "\n".join(map(str, failures))
         if len(failures) > 1:
-            text = f"{self._target}: none of {len(failures)} addresses gave the file.\n{text}"
+            text = f"{self.target}: none of {len(failures)} addresses gave the file.\n{text}"
         for failure in failures:
             if isinstance(failure, HashMismatchError):
                 return HashMismatchError(text, **failure.details)
         by_hand = (
-            f"Or get {self._target.name} by other means ({addresses[-1]} in a browser, another machine) and put it into"
+            f"Or get {self.target.name} by other means ({addresses[-1]} in a browser, another machine) and put it into"
         )
-        text = "\n".join([text, f"{by_hand} {self._target.parent}.", *filter(None, [self._instructions])])
+        text = "\n".join([text, f"{by_hand} {self.target.parent}.", *filter(None, [self.remote.instructions])])
         return DownloadError(text, **failures[-1].details)
 
 
-def _check_start(answer: Answer, offset: int, stamp: _Stamp | None) -> None:
-    """Refuse bytes that do not continue the part; an answer from offset 0 is always accepted."""
+def _check_start(answer: Answer, offset: int, begun: Answer | None) -> None:
+    """Refuse bytes that do not continue the part that `begun` began; an answer from offset 0 is always accepted."""
     if answer.start == 0:
         return
     if answer.start != offset:
         found = "from nobody knows where" if answer.start is None else f"from {answer.start}"
         raise TryAgainError(f"the server sent bytes {found} instead of {offset}", wait_s=0, from_zero=True)
-    if stamp is not None and stamp.etag and answer.etag and stamp.etag != answer.etag:
+    if begun is not None and begun.etag and answer.etag and begun.etag != answer.etag:
         raise TryAgainError("the file changed on the server", wait_s=0, from_zero=True)

@@ -1,6 +1,5 @@
 """Interpret errors of a file system: whether a retry may help, and the `RemoteError` that tells what helps."""
 
-import datetime
 import re
 from collections.abc import Iterator, Mapping
 
@@ -66,7 +65,7 @@ def asked_pause_s(err: BaseException) -> float | None:
             headers = getattr(each, "headers", None) or getattr(response, "headers", None)
         if isinstance(headers, Mapping):
             found = {str(name).lower(): str(value) for name, value in headers.items()}
-            return retry_after_s(found.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
+            return retry_after_s(found.get("retry-after", ""))
     return None
 
 

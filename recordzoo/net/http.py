@@ -65,7 +65,7 @@ def pause_s(failed: int) -> float:
     return min(BACKOFF_CAP_S, BACKOFF_S * 2.0 ** max(0, failed - 1)) * random.Random().uniform(0.5, 1.0)
 
 
-def retry_after_s(text: str, now: datetime.datetime) -> float | None:
+def retry_after_s(text: str) -> float | None:
     """Parse a Retry-After header, seconds or a date; None if it is neither (RFC 9110, section 10.2.3)."""
     text = text.strip()
     if text.isascii() and text.isdigit():
@@ -74,7 +74,7 @@ def retry_after_s(text: str, now: datetime.datetime) -> float | None:
         when = email.utils.parsedate_to_datetime(text)
         if when.tzinfo is None:  # "-0000": UTC from a clock without a zone
             when = when.replace(tzinfo=datetime.UTC)
-        return max(0.0, (when - now).total_seconds())
+        return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -139,15 +139,22 @@ _UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/([0-9]+)")
 
 
 class Answer:
-    """A server's answer to one GET, body unread: 200, 206 or 416."""
+    """A server's answer to one GET, body unread: 200, 206 or 416.
+
+    Attributes:
+        start: The body's offset in the file; None if the answer does not say.
+        total: The size of the whole file in bytes; None if the answer does not say.
+    """
 
     def __init__(self, response: requests.Response) -> None:
-        self.url = response.url
+        headers = response.headers
+        self.url, self.status = response.url, response.status_code
+        self.etag, self.last_modified = (headers.get(name, "").strip() for name in ("ETag", "Last-Modified"))
+        self.start, self.total = content_range(headers.get("Content-Range", ""))
+        if self.status == 200:
+            self.start, self.total = 0, count(headers.get("Content-Length", ""))
         self._host = host(response.url)
         self._response = response
-        self.status = response.status_code
-        self.etag = response.headers.get("ETag", "").strip()
-        self.last_modified = response.headers.get("Last-Modified", "").strip()
         self._pace = Pace()
         self._broken: TryAgainError | None = None
         self._seen = b""
@@ -158,24 +165,15 @@ class Answer:
     def __exit__(self, *error: object) -> None:
         self._response.close()
 
+    @property
+    def validator(self) -> str:
+        """The value for `If-Range`: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
     def interrupt(self) -> None:
         """Make `read` return as if the connection had ended; called from another thread."""
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # already ended
             self._response.raw.shutdown()
-
-    @property
-    def start(self) -> int | None:
-        """The body's offset in the file; None if the answer does not say."""
-        if self.status == 200:
-            return 0
-        return content_range(self._header("Content-Range"))[0]
-
-    @property
-    def total(self) -> int | None:
-        """The size of the whole file in bytes; None if the answer does not say."""
-        if self.status == 200:
-            return count(self._header("Content-Length"))
-        return content_range(self._header("Content-Range"))[1]
 
     @functools.cached_property
     def page(self) -> str | None:
@@ -185,7 +183,7 @@ class Answer:
             TryAgainError: Nothing came.
         """
         head = self._ahead(_HEAD_BYTES)
-        says_html = "html" in self._header("Content-Type").lower()
+        says_html = "html" in self._response.headers.get("Content-Type", "").lower()
         is_text = not any(byte < 9 for byte in head[:_HEAD_BYTES])  # every archive has such a byte early on
         if not _MARKUP.match(head) and not (says_html and is_text and head):
             return None
@@ -230,9 +228,6 @@ class Answer:
                 slow_bytes=too_few,
             )
         return data
-
-    def _header(self, name: str) -> str:
-        return self._response.headers.get(name, "")
 
 
 class Pace:
@@ -334,24 +329,18 @@ def get(session: requests.Session, address: Address, headers: Mapping[str, str])
 
 
 def _get_once(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
-    url, login = address.url, address.login
     all_headers = {
         # Some hosts refuse the names of Python's libraries.
         "User-Agent": f"recordzoo/{recordzoo.__version__} (+https://recordzoo.github.io/recordzoo/)",
         "Accept-Encoding": "identity",  # a re-compressed body has other offsets
         **headers,
     }
+    auth = None if address.login is None else requests.auth.HTTPBasicAuth(*address.login)
     timeout = settings.timeout_s() or None  # 0: no limit
     try:
-        response = session.get(
-            url,
-            headers=all_headers,
-            auth=None if login is None else requests.auth.HTTPBasicAuth(*login),
-            timeout=timeout,
-            stream=True,
-        )
+        response = session.get(address.url, headers=all_headers, auth=auth, timeout=timeout, stream=True)
     except (requests.exceptions.RequestException, ValueError) as err:
-        raise _failure(session, url, err) from None  # its text may show the login of a proxy
+        raise _failure(session, address.url, err) from None  # its text may show the login of a proxy
     try:
         _check_status(response)
     except BaseException:
@@ -415,7 +404,7 @@ def _check_status(response: requests.Response) -> None:
     if status in (200, 206, 416):
         return
     if not _is_final(status):
-        wait_s = retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         raise TryAgainError(f"{host(url)} answered {_status(status)}", wait_s=wait_s)
     hint = "Try a mirror (RECORDZOO_MIRROR)."
     if status in (401, 403):
