@@ -150,7 +150,7 @@ class _LFWRecord(FilesDataset):
     _PATH = str
     base_folder: ClassVar[str]
     file_dict: ClassVar[dict[str, tuple[str, str, str]]]
-    _VIEW: ClassVar[str]
+    view: ClassVar[str]
     _ITEMS = "data"
     _LABELS = "targets"
 
@@ -167,7 +167,6 @@ class _LFWRecord(FilesDataset):
     ) -> None:
         self.image_set = self._part = check_choice(image_set.lower(), "image_set", tuple(LFW_FOLDERS))
         _, self.filename, self.md5 = self.file_dict[self.image_set]
-        self.view = self._VIEW
         self.split = check_choice(split.lower(), "split", ["10fold", "train", "test"])
         self.labels_file = lfw_list(self.view, self.split)
         root, shown = os.path.expanduser(root), f"{self.view}-{self.split}"
@@ -192,7 +191,7 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
         DownloadError: No address has one of the files; the text says how to get it.
     """
 
-    _VIEW = "people"
+    view = "people"
 
     data = FilesDataset._image_files
     targets = FilesDataset._labels
@@ -214,7 +213,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
         DownloadError: No address has one of the files; the text says how to get it.
     """
 
-    _VIEW = "pairs"
+    view = "pairs"
 
     def _show(self, selection: Selection) -> None:
         super()._show(selection)
