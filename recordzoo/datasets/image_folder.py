@@ -31,9 +31,6 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 logger = logging.getLogger("recordzoo")
 
-# Any: labels are whatever an overridden find_classes returns.
-Samples = list[tuple[str, Any]]
-
 
 class Wanted(NamedTuple):
     """Which files of a tree are samples: torchvision's arguments; `extensions` is None if a function decides."""
@@ -178,13 +175,14 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             raise_if_empty(empty, wanted.extensions)
         return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
 
-    def _scanned(self, wanted: Wanted) -> Samples:
+    # Any: labels are whatever an overridden find_classes returns.
+    def _scanned(self, wanted: Wanted) -> list[tuple[str, Any]]:
         try:
             self.classes, self.class_to_idx = self.find_classes(self.root)
             found = self.make_dataset(self.root, class_to_idx=self.class_to_idx, **wanted._asdict())
         except FileNotFoundError as err:
             raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
-        return cast(Samples, found)
+        return cast(list[tuple[str, Any]], found)
 
     def _stored_sets(self, tree: Path, options: Options) -> Iterator[RecordReader]:
         """Open the record sets of a tree that is gone: its selections first, then the whole."""
