@@ -490,7 +490,7 @@ class ReassessedLabels(DeclaredRecipe):
         if member.name == LABELS:
             for number, labels in enumerate(_label_lists(member.read()), 1):
                 yield Blob("target", f"ILSVRC2012_val_{number:08d}.JPEG", json.dumps(labels).encode())
-        elif re.fullmatch(r"ILSVRC2012_val_[0-9]{8}\.JPEG", file):
+        elif _NUMBER.fullmatch(file):
             yield Blob("image", file, member.read())
 
     @override
