@@ -31,15 +31,15 @@ from typing_extensions import override
 from recordzoo.base.text import TrainTest, TrainVal, TrainValTest
 from recordzoo.datasets import listed_recipe as recipe
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.files import CategoryFilesDataset, FilesDataset
+from recordzoo.families.files import CategoryFilesDataset, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, PillowLoader, SamplesDataset, SplitDataset, SplitFilesDataset
 from recordzoo.families.selection import Selection, UnlabelledSelection, list_targets, not_listed, with_form
-from recordzoo.images.decode import naming, open_picture
+from recordzoo.images.decode import naming
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import class_labels, find_name
-from recordzoo.recipes.recipe import NO_TARGET, open_image
+from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.reader import RecordReader
 
 
@@ -281,10 +281,11 @@ class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordC
 Caltech101Target = Literal["category", "annotation"]
 
 
-class _Caltech(ZooDataset):
-    """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
+class _Caltech(PathsDataset):
+    """`PathsDataset` with ``index`` and ``y``, the number of an image in its class and its label, instead of paths."""
 
     _ITEMS = "index"
+    _IS_RGB = False
     _transforms_apart = True
     _RECIPE: ClassVar[type[recipe.Caltech256]]
 
@@ -314,37 +315,30 @@ class _Caltech(ZooDataset):
         image: Any = self._image(index)
         return self._transformed(image, self._target(index, image))
 
-    def _image(self, index: int) -> Image.Image:
-        reader, position = self._selection.reader, self._position(index)
-        if position is not None and reader.has("image", position):
-            return open_picture(reader, position)
-        data, name = self._bytes("image", index)
-        with naming(self.records_path, name):
-            return open_image(data)
-
     # Any: whatever the user assigned.
     def _target(self, index: int, image: Image.Image) -> Any:
         number = self._as_opened("y", index)
         return self.y[index] if number is None else self._selection.target(number)
 
-    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
-        """Return a file of a sample, and its name for messages."""
-        return self._file_of(
-            field,
-            self._position(index),
-            lambda: os.path.join(self.root, self._file_name(field, self.y[index], self.index[index])),
-        )
+    @override
+    def _listed(self, field: str, index: int) -> str:
+        return os.path.join(self.root, self._file_name(field, self.y[index], self.index[index]))
 
     def _file_name(self, field: str, label: int, number: int) -> str:
         folder, _ = self._RECIPE.files[field]
         return folder + recipe.image_name(self._RECIPE.image_name, self.categories, label, number)
 
-    def _position(self, index: int) -> int | None:
+    @override
+    def _stored_at(self, field: str, index: int) -> int | None:
         number = self._as_opened("y", index)
         if number is not None and number == self._as_opened("index", index):
             return self._selection.position(number)
         name = recipe.image_name(self._RECIPE.image_name, self.categories, self.y[index], self.index[index])
         return find_name(self._selection.reader.names, name)
+
+    @override
+    def _read_fields(self) -> Sequence[str]:
+        return ("image",)
 
 
 class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped
