@@ -14,7 +14,17 @@ from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.own.columns import LIST_ENDINGS, Columns
 from recordzoo.own.lists import list_path
-from recordzoo.own.targets import Reading, Target, check_reading, find_dataset, is_name, no_set, resolve
+from recordzoo.own.targets import (
+    Reading,
+    Target,
+    check_reading,
+    completed,
+    find_dataset,
+    is_name,
+    make,
+    no_set,
+    resolve,
+)
 from recordzoo.preparing.changes import made_in
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.recipes.variant import Variant
@@ -143,7 +153,6 @@ def prepare(
         [PosixPath('photos-256.records')]
     """
     from recordzoo.own.columns import rows_of
-    from recordzoo.own.making import completed, make
 
     if "records_dir" in options:
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")

@@ -40,11 +40,7 @@ FEATURES = (
     Feature("changed raw files", 300, ("preparing/changes.py",)),
     Feature("pickles of others", 180, ("recipes/pickles.py",)),
     Feature("lists", 1_300, ("own/columns.py", "own/lists.py", "own/listing.py")),
-    Feature(
-        "own data",
-        1_900,
-        tuple(f"own/{name}.py" for name in ("fields", "making", "sample", "targets", "values", "writer")),
-    ),
+    Feature("own data", 1_900, tuple(f"own/{name}.py" for name in ("fields", "sample", "targets", "values", "writer"))),
 )
 
 

@@ -31,7 +31,7 @@ from recordzoo.cli.options import (
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
 from recordzoo.formats import NAMES
 from recordzoo.own.columns import TARGET_KINDS, Columns, read_targets
-from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
+from recordzoo.own.targets import WHAT, Reading, Target, check_made, check_reading, completed, make, resolve
 
 if TYPE_CHECKING:
     from recordzoo.preparing.options import Options
@@ -64,7 +64,6 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
         FolderError: A tree has no classes.
         OtherSourceError: An existing record set is not what was asked for.
     """
-    from recordzoo.own.making import check_made
     from recordzoo.preparing.preparation import Preparation
 
     outlooks = []
@@ -282,8 +281,7 @@ def prepare(
     With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
     it is, and else of the raw data.
     """
-    from recordzoo.own.making import completed  # imports NumPy, as do other imports in functions here
-    from recordzoo.preparing.options import DEFAULTS, Options
+    from recordzoo.preparing.options import DEFAULTS, Options  # imports NumPy, as do other imports in functions here
 
     options = Options(
         mirror=mirror,
@@ -456,7 +454,6 @@ def _variant_name(
 
 
 def _prepare(target: Target, options: "Options") -> dict[str, Any]:
-    from recordzoo.own.making import make
     from recordzoo.records.reader import RecordReader
 
     began = time.monotonic()

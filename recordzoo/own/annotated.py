@@ -39,11 +39,12 @@ from recordzoo.own.annotations import (
     is_usual_folder,
     read_coco,
 )
+from recordzoo.own.columns import LIST_ENDINGS, PARQUET
 from recordzoo.own.listing import Listing, ListingRecipe
 from recordzoo.own.pairs import has_labels, has_masks, has_xml, read_masks, read_voc, read_yolo
 from recordzoo.raw.tree import TreeSource
 from recordzoo.raw.zip import unzipped_name
-from recordzoo.recipes.declared import are_splits, is_image
+from recordzoo.recipes.declared import SPLIT_NAMES, are_splits, is_image
 from recordzoo.recipes.folders import is_shown, like_splits, records_beside, split_folders, tables_of
 from recordzoo.recipes.recipe import Stored, Table
 from recordzoo.records.manifest import BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
@@ -73,6 +74,7 @@ _PAIRED = re.compile(
 """Names of folders with the images of a pair."""
 
 _NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
+_ENTRIES_TRIED = 100
 _NEARLY, _LEAST_MASKS = 0.8, 3
 _SHALLOW = 2  # parts of an image's name in a class folder
 _HEAD_BYTES = 1 << 16
@@ -174,6 +176,29 @@ def refuse_no_classes(path: Path, text: str) -> None:
         listed = f" If {tables[0]} lists the images with labels, prepare it{run(tables[0])}." if tables else ""
         insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
         raise SourceError(f"{text} {how}.{listed} {insist}", path=os.fspath(path))
+
+
+def is_tree(path: Path, *, has_splits: bool = True) -> bool:
+    """Whether a directory is clearly one of class folders, found out without listing all of it.
+
+    A folder in it holds an image, and beside the folders lie only images, texts and lists. If it may have splits, a
+    folder called as a split may itself be such a directory.
+    """
+    harmless = (*(ending for ending in LIST_ENDINGS if ending != PARQUET), ".md", ".json")
+    folders = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if is_folder(entry):
+                folders.append(Path(entry.path))
+            elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
+                return False
+    for folder in folders:
+        if has_splits and folder.name.lower() in SPLIT_NAMES and is_tree(folder, has_splits=False):
+            return True
+        with os.scandir(folder) as entries:
+            if any(is_image(entry.name) for entry, _ in zip(entries, range(_ENTRIES_TRIED), strict=False)):
+                return True
+    return False
 
 
 def _tops(names: Iterable[str]) -> list[str]:
@@ -484,10 +509,11 @@ class AnnotatedFolder(ListingRecipe):
         return {"annotations": self.format, **self._asked}
 
     @override
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        held = manifest.metadata
-        is_mine = super().is_of(manifest, root) and held.get("annotations") == self.format
-        return is_mine and {key: held[key] for key in ("annotation_file", "exif") if key in held} == self._asked
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
+        asked = ("annotations", "annotation_file", "exif")
+        held = {key: value for key, value in manifest.metadata.items() if key in asked}
+        other = None if held == self.options else f"holds {manifest.title}, read in another way: {held}"
+        return super().difference(manifest, root) or other
 
     @property
     def _asked(self) -> dict[str, JSON]:

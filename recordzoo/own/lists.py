@@ -430,12 +430,8 @@ class ListRecipe(ListingRecipe):
     def options(self) -> Mapping[str, JSON]:
         return self.written
 
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """See `Recipe`. False if the list has changed since the set was made."""
-        return self.difference(manifest, root) is None
-
     def difference(self, manifest: Manifest, root: Path) -> str | None:
-        """Say how a record set differs from this list's; None if it does not. Options that are None may be anything."""
+        """See `Recipe`: also of a list that has changed since. Options that are None may be anything."""
         held = manifest.metadata
         if manifest.kind is not SetKind.LIST:
             return f"is a record set of {manifest.title}, not of the list {root}"

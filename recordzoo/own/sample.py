@@ -177,14 +177,6 @@ class SampleRecipe(Recipe):
         """See `Recipe`: there is nothing to find."""
         return None
 
-    def difference(self, manifest: Manifest) -> str | None:
-        """Describe what an existing record set holds instead of these samples; None if it holds them."""
-        return None
-
-    @override
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        return self.difference(manifest) is None
-
     @override
     def looked_for(self, root: Path) -> list[str]:
         return []
@@ -265,7 +257,7 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
     place, progress = recipe.output, options.progress or default_progress()
     before = generation(place)
     if options.refresh == "if-changed":
-        refresh = is_record_set(place) and recipe.difference(RecordReader(place).manifest) is not None
+        refresh = is_record_set(place) and recipe.difference(RecordReader(place).manifest, place.parent) is not None
         options = dataclasses.replace(options, refresh=refresh)
     while True:
         try:
@@ -276,9 +268,9 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
             progress.note(f"{err} It is stored as {', '.join(err.details['kinds'].values())}; beginning again.")
     # Also if it was just made: another process may have published another set meanwhile.
     manifest = RecordReader(place).manifest
-    if problem := recipe.difference(manifest):
+    if problem := recipe.difference(manifest, place.parent):
         raise OtherSourceError(
-            f"{place} is there and holds {problem}. Pass {recipe.replacing} to replace it, or another output.",
+            f"{place} is there and {problem}. Pass {recipe.replacing} to replace it, or another output.",
             path=str(place),
         )
     for remark, count in manifest.metadata.get("remarks", {}).items() if generation(place) != before else ():
@@ -364,12 +356,12 @@ class ForeignRecipe(SampleRecipe):
         return identity if names is None else hashlib.sha256(json.dumps([identity, names]).encode()).hexdigest()
 
     @override
-    def difference(self, manifest: Manifest) -> str | None:
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
         held = manifest.metadata
         if held.get("identity") != self._identity() or self._format not in (None, manifest.dataset):
-            return f"other records or class names than {self.data.location}"
+            return f"holds other records or class names than {self.data.location}"
         if held.get("named") != self.data.fields:
-            return f"the same samples with other fields: {held.get('named') or 'the default ones'}"
+            return f"holds the same samples with other fields: {held.get('named') or 'the default ones'}"
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""The arguments of `prepare` → `Target`s: a dataset or a part of one, a tree, a list, a record set, foreign files.
+"""The arguments of `prepare` → `Target`s → record sets: of datasets, trees, lists, record sets, foreign files.
 
 The command line imports this module for every command: what imports NumPy is imported by the functions that need it.
 """
@@ -8,21 +8,22 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from recordzoo import catalogue
-from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command, known_roots
 from recordzoo.base.text import closest, did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
-from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.formats import NAMES, find_foreign
 from recordzoo.net.url import Url, is_url
 from recordzoo.own.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
 
 if TYPE_CHECKING:
+    from recordzoo.preparing.options import Options
+    from recordzoo.preparing.preparation import Preparation
     from recordzoo.recipes.recipe import Recipe
 
 Kind = Literal["dataset", "tree", "flat", "annotated", "list", "set", "foreign"]
@@ -39,9 +40,9 @@ WHAT: dict[Kind, str] = {
 _READINGS: dict[str, Kind] = {"classes": "tree", "flat": "flat", "list": "list"}
 """Values of `from_` that name no format."""
 
+_OF_FILES: tuple[Kind, ...] = ("tree", "flat", "annotated", "list")
 _ENDING = ".records"
 _ADDRESSES = ("hf://", "mongodb://", "mongodb+srv://")
-_ENTRIES_TRIED = 100
 _NUM_NAMED = 5
 _COMMON_NAME = re.compile("[a-z]+")
 """Names that any archive may have: images, train, ..."""
@@ -295,7 +296,7 @@ def _is_set(path: Path) -> bool:
 
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
-    from recordzoo.own.annotated import format_of, refuse_no_classes
+    from recordzoo.own.annotated import format_of, is_tree, refuse_no_classes
     from recordzoo.own.annotations import COCO
     from recordzoo.recipes import folders as trees
 
@@ -312,7 +313,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
             refuse_no_classes(path, text)
     are_ready = all(_is_set(path / f"{name}{_ENDING}") for name in folders)
-    may_be_others = bool(folders) and not are_ready and not _is_tree(path)
+    may_be_others = bool(folders) and not are_ready and not is_tree(path)
     if may_be_others and (others := [each for each in folders if holds_foreign(path / each, {})]):
         raise SourceError(
             f"{text} has folders of another tool's files: {', '.join(others)}. Prepare each by itself: "
@@ -384,7 +385,7 @@ def _refuse_raw_file(path: Path, text: str) -> None:
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
     """Classify a path, in this order: a record set, what `reading` says, a list, annotations, foreign files."""
-    from recordzoo.own.annotated import FORMATS, format_of
+    from recordzoo.own.annotated import FORMATS, format_of, is_tree
     from recordzoo.own.columns import has_paths
 
     if _is_set(path):  # first: an error of permissions then has a type
@@ -406,7 +407,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return "list"
     if path.is_dir() and (reading.annotations is not None or format_of(path) is not None):
         return "annotated"
-    if not path.is_dir() or _is_tree(path):
+    if not path.is_dir() or is_tree(path):
         return "tree"
     from recordzoo.formats.base import find_shards
     from recordzoo.formats.webdataset import TAR_ENDINGS
@@ -429,31 +430,6 @@ def holds_foreign(path: Path, fields: Mapping[str, str]) -> bool:
     return not is_list and find_foreign(str(path.absolute()), None, fields) is not None
 
 
-def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
-    """Whether a directory is clearly one of class folders, found out without listing all of it.
-
-    A folder in it holds an image, and beside the folders lie only images, texts and lists. If it may have splits, a
-    folder called as a split may itself be such a directory.
-    """
-    from recordzoo.recipes.declared import SPLIT_NAMES, is_image
-
-    harmless = (*(ending for ending in LIST_ENDINGS if ending != PARQUET), ".md", ".json")
-    folders = []
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if is_folder(entry):
-                folders.append(Path(entry.path))
-            elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
-                return False
-    for folder in folders:
-        if has_splits and folder.name.lower() in SPLIT_NAMES and _is_tree(folder, has_splits=False):
-            return True
-        with os.scandir(folder) as entries:
-            if any(is_image(entry.name) for entry, _ in zip(entries, range(_ENTRIES_TRIED), strict=False)):
-                return True
-    return False
-
-
 def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None) -> Target:
     from recordzoo.own.sample import default_place
 
@@ -469,11 +445,147 @@ def _check_there(path: Path, text: str, *, is_list: bool) -> None:
         return
     beside = records_beside(text)
     if beside is None:
-        raise _nothing_there(text)
+        meant = _near_path(text)
+        raise NotPreparedError(f"{text} does not exist. {_whats_read(meant)}", path=text, meant=meant)
     if is_list:
         raise NotPreparedError(
             f"{text} does not exist. Its record set {beside} does: open that path instead.", path=text
         )
+
+
+def completed(target: Target, shuffle_seed: int | None, options: "Options") -> Target:
+    """Return a target with the options that its recipe takes.
+
+    Raises:
+        ArgumentError: An option does not apply to this kind of target.
+    """
+    variant = options.variant
+    if target.kind == "set" and variant is None:
+        raise ArgumentError(
+            f"{target.label} is a record set already. For a variant of it pass variant='256' (--short-side, --max-side "
+            "or --format)."
+        )
+    if target.kind == "foreign" and variant is not None:
+        place = target.place()
+        raise ArgumentError(
+            f"A variant is made of a record set: prepare {target.label} first, then run: "
+            f"{command('prepare', place, '--short-side', '256')}"
+        )
+    added: dict[str, Any] = {}  # Any: as the recipes take them
+    if target.kind in ("list", "annotated"):
+        added["skips_missing"] = options.on_error == "skip"
+    if target.kind == "list":
+        if shuffle_seed is not None and not isinstance(shuffle_seed, int):
+            raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
+        added |= {"shuffle_seed": shuffle_seed, "layout": options.layout}
+    elif shuffle_seed is not None:
+        raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
+    return replace(target, settings={**target.settings, **added})
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A record set that `make` made or found.
+
+    Attributes:
+        path: Its directory.
+        was_ready: Whether it existed before.
+        preparation: Its preparation; None for other tools' data.
+    """
+
+    path: Path
+    was_ready: bool
+    preparation: "Preparation | None" = None
+
+
+def make(target: Target, options: "Options", *, download: bool = True, full: bool = False) -> Made:
+    """Make a record set; if it exists, compare it with the request instead.
+
+    Args:
+        target: As `completed` returns it.
+        options: How.
+        download: Download raw data that is not there.
+        full: Compare all files of a list with those that its record set was made from, not a bounded number.
+
+    Raises:
+        RecordZooError: As `ensure`.
+        OtherSourceError: The record set is there, and holds something else.
+    """
+    from recordzoo.own.sample import SampleRecipe, store
+    from recordzoo.preparing.preparation import Preparation
+    from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
+
+    recipe = target.recipe()
+    if isinstance(recipe, SampleRecipe):
+        check_place(recipe.output, ANOTHER_PATH)
+        before = generation(recipe.output)
+        path = store(recipe, options)
+        return Made(path, was_ready=before == generation(path))
+    options = replace(options, prepare=options.prepare is not False)
+    preparation = Preparation(recipe, target.root, options)
+    before = generation(preparation.target)
+    if target.kind == "tree":
+        _refuse_empty(target.root)
+    if target.kind in _OF_FILES and (not preparation.is_ready() or preparation.refresh):
+        if (source := preparation.raw.source()) is not None:
+            source.files()  # missing raw data is reported first
+        for remark in recipe.remarks():
+            preparation.raw.progress.note(f"{target.label}: {remark}")
+    path = preparation.run(download=download)
+    was_ready = before == generation(path)
+    check_made(target, path, was_ready=was_ready, full=full)
+    return Made(path, was_ready, preparation)
+
+
+def _refuse_empty(path: Path) -> None:
+    """Refuse a directory that holds neither folders nor images."""
+    from recordzoo.recipes.declared import is_image
+
+    if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+        raise FolderError(
+            f"{path} has no class folders, no images, and no files of a known format. Unpack zips, or prepare each; "
+            f"{command('prepare', '--help')} names the formats; any dataset of Python's is stored by "
+            "recordzoo.convert(dataset, 'my.records').",
+            path=os.fspath(path),
+        )
+
+
+def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:
+    """Refuse a record set that is not of a directory or a list as it was asked for, or that holds no images.
+
+    Args:
+        target: What was asked for. What a list was not asked for (None) may be anything.
+        path: The record set.
+        was_ready: It was not made just now: also compare a list's files, as far as they are still there.
+        full: All of them, not a bounded number.
+
+    Raises:
+        OtherSourceError: It is of something else.
+        FolderError: It has no images, or a class has none.
+    """
+    if target.kind not in _OF_FILES:
+        return
+    from recordzoo.preparing.changes import find_changes
+    from recordzoo.recipes.declared import IMAGE_ENDINGS, raise_if_empty
+    from recordzoo.records.reader import RecordReader
+
+    reader = RecordReader(path)
+    problem = target.recipe().difference(reader.manifest, target.root)
+    if problem is None and target.kind == "list" and was_ready:
+        changes = find_changes(reader, target.root.absolute(), full=full)
+        problem = f"is out of date: {changes.summary}" if changes else None
+    if problem is not None:
+        hint = "Pass --refresh (refresh=True) to make it again, or another --output."
+        raise OtherSourceError(f"{path} {problem}. {hint}", path=os.fspath(path))
+    if not len(reader):
+        raise FolderError(f"{path} holds no images. Add some, and pass --refresh.", path=os.fspath(path))
+    empty = reader.manifest.metadata.get("empty_classes")
+    try:
+        if target.kind == "tree" and not target.settings.get("allow_empty") and isinstance(empty, list):
+            raise_if_empty(empty, IMAGE_ENDINGS)
+    except FolderError as err:
+        text = f"{path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
+        raise FolderError(text, path=os.fspath(path), **err.details) from err
 
 
 def no_set(text: str, places: Sequence[Path]) -> NotPreparedError:
@@ -504,12 +616,6 @@ def _unknown_name(name: str) -> ArgumentError:
         name=name,
         meant=meant,
     )
-
-
-def _nothing_there(text: str) -> NotPreparedError:
-    """Make the error for a path that does not exist, with the path of the most similar name beside it."""
-    meant = _near_path(text)
-    return NotPreparedError(f"{text} does not exist. {_whats_read(meant)}", path=text, meant=meant)
 
 
 def _whats_read(meant: str | None) -> str:

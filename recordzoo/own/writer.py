@@ -267,14 +267,14 @@ class DatasetRecipe(SampleRecipe):
         return f"recordzoo.convert(dataset, {str(self.output)!r})"
 
     @override
-    def difference(self, manifest: Manifest) -> str | None:
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
         held, sample = manifest.metadata, manifest.metadata.get("sample")
         names = sample.get("fields") if isinstance(sample, dict) else None
         classes = manifest.classes or manifest.object_classes
         mine = (self.metadata["samples"], self.metadata["kinds"], list(self.schema.items.values()), self.classes)
         if (held.get("samples"), held.get("kinds"), names, classes) == mine:
             return None
-        return f"other records than this {self.metadata['origin']}, or other fields, kinds or classes"
+        return f"holds other records than this {self.metadata['origin']}, or other fields, kinds or classes"
 
     @override
     def find(self, root: Path) -> Source | None:

@@ -130,7 +130,7 @@ class Preparation:
             return bool(self.options.refresh)
         if not self.is_ready():
             return False
-        return not self.recipe.is_of(RecordReader(self.target).manifest, self.root) or bool(self.changes())
+        return self.recipe.difference(RecordReader(self.target).manifest, self.root) is not None or bool(self.changes())
 
     def run(self, *, download: bool | None = False) -> Path:
         """Return the published record set; prepare it if it does not exist.

@@ -95,8 +95,9 @@ class FolderRecipe(Recipe):
         return {"selection": self.selection}
 
     @override
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        return super().is_of(manifest, root) and manifest.metadata.get("selection") == self.selection
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
+        is_other = manifest.metadata.get("selection") != self.selection
+        return super().difference(manifest, root) or ("holds another selection of the files" if is_other else None)
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the tree, because inside it would be a class of it.

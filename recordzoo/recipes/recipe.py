@@ -242,9 +242,13 @@ class Recipe(ABC):
             return int(raw * self.expansion)
         return raw.records_bytes(self.expansion, lambda size: stored_bytes(self.stored_bytes(size)))
 
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """Whether a record set is this recipe's result for the raw data, by a quick check."""
-        return (manifest.kind, manifest.dataset, manifest.part) == (self.kind, self.dataset, self.part)
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
+        """Say how a record set differs from this recipe's result for the raw data, by a quick check; None: in nothing.
+
+        The text follows the path of the set in messages.
+        """
+        is_mine = (manifest.kind, manifest.dataset, manifest.part) == (self.kind, self.dataset, self.part)
+        return None if is_mine else f"holds {manifest.title}, not {self.kind.text or self.set_name}"
 
     def target(self, root: Path) -> Path:
         """Return the path of the record set for the raw data under `root`."""

@@ -297,7 +297,7 @@ def variant_recipe(recipe: Recipe, root: Path, name: str | None, *, anew: bool =
     inner, original = raw, raw.target(root)
     if not isinstance(raw, StoredRecipe) and is_record_set(original) and not (anew and _is_there(raw, root)):
         reader = RecordReader(original)
-        if raw.is_of(reader.manifest, root):
+        if raw.difference(reader.manifest, root) is None:
             inner = StoredRecipe(reader)
     if isinstance(inner, StoredRecipe):
         check_variant(inner.reader, ORIGINAL)
@@ -465,8 +465,9 @@ class VariantRecipe(Recipe):
         return str(self.wanted)
 
     @override
-    def is_of(self, manifest: Manifest, root: Path) -> bool:
-        return manifest.variant == self.variant and self.inner.is_of(manifest, root)
+    def difference(self, manifest: Manifest, root: Path) -> str | None:
+        is_other = manifest.variant != self.variant
+        return f"is the variant {manifest.variant}" if is_other else self.inner.difference(manifest, root)
 
     @property
     @override
