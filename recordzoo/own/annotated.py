@@ -417,27 +417,25 @@ def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str
     with ThreadPoolExecutor(_THREADS) as threads:
         headers = list(threads.map(lambda name: read_header(listing.base / name), images))
         of_masks = list(threads.map(lambda name: read_header(listing.base / name), masks))
-    of_mask = dict(zip(images, of_masks, strict=False))
     found: dict[str, int] = {}
-    for number, (name, header) in enumerate(zip(images, headers, strict=True)):
+    left, scaled, lossy = [], [], []
+    pairs = zip(images, headers, masks or itertools.repeat(""), of_masks or itertools.repeat(None), strict=False)
+    for image, header, name, mask in pairs:
         if header is None:
             continue  # broken, which is said when they are stored
-        mask = of_mask.get(name)
-        stated = listing.stated.get(name)
+        stated = listing.stated.get(image)
         drawn_on = stated or (mask and mask.size)
         is_lying = header.orientation in _TRANSPOSED and drawn_on == header.size != header.size[::-1]
         if turns and header.orientation in _TURNED and not is_lying:
-            found[name] = header.orientation
-            (width, height), is_turned = header.size, header.orientation in _TRANSPOSED
-            headers[number] = header = header._replace(
-                size=(height, width) if is_turned else (width, height), orientation=1
-            )
+            found[image] = header.orientation
+            size = header.size[::-1] if header.orientation in _TRANSPOSED else header.size
+            header = header._replace(size=size, orientation=1)
+        elif header.orientation in _TURNED:
+            left.append(image)
         if stated not in (None, header.size):
-            problems.add(f"{_shape(name, header)}, and its annotations are of {stated[0]}x{stated[1]}")
-    scaled, lossy = [], []
-    for image, header, name, mask in zip(images, headers, masks, of_masks, strict=False):
-        if header is None or mask is None:
-            continue  # broken, which is said when they are stored
+            problems.add(f"{_shape(image, header)}, and its annotations are of {stated[0]}x{stated[1]}")
+        if mask is None:
+            continue  # broken, as above
         if mask.mode not in _ONE_CHANNEL:
             problems.add(f"{name} is of mode {mask.mode}; a mask has one channel or a palette")
         if mask.is_jpeg:
@@ -449,7 +447,6 @@ def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str
             else:
                 problems.add(f"{_shape(image, header)}, and its mask {name} is {w}x{h}")
     problems.raise_if_any()
-    left = [name for name, header in zip(images, headers, strict=True) if header and header.orientation in _TURNED]
     said = [
         (scaled, "mask", "of another size than the image, and of the same shape"),
         (lossy, "mask", "as JPEG, whose values are not exactly those that were drawn"),
@@ -547,11 +544,11 @@ class AnnotatedFolder(ListingRecipe):
         if self._all is None or not stamp or stamp != self._stamp:
             self._all = None  # frees memory before the next read
             found = read_coco(place, self._chosen) if self._chosen else FORMATS[self.format][1](place)
-            found = replace(found, metadata={**found.metadata, **self._asked})
             others = [
                 f"it may also be read as {name}: --from {name}" for name in _formats_of(place) if name != self.format
             ]
-            self._all, self._stamp = replace(found, choice="; ".join([found.choice, *others])), stamp
+            metadata, choice = {**found.metadata, **self._asked}, "; ".join([found.choice, *others])
+            self._all, self._stamp = replace(found, metadata=metadata, choice=choice), stamp
         return self._all
 
     @override

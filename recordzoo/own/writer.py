@@ -348,18 +348,16 @@ class RecordWriter:
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
         self._output = Output(self.path, elsewhere=ANOTHER_PATH, is_resumable=False)
         self._stream: Stream | None = None  # in a block
-        self._schema: Fields | None = None
-        self._rows = Rows()
         self._count = 0
-        self._failure: BaseException | None = None
-        self._publishing = self._publish()
 
     def __len__(self) -> int:
         """The number of records written in the last block."""
         return self._count
 
     def __enter__(self) -> "RecordWriter":
-        self._schema, self._rows, self._count, self._failure = None, Rows(), 0, None
+        self._schema: Fields | None = None
+        self._rows, self._count = Rows(), 0
+        self._failure: BaseException | None = None
         self._publishing = self._publish()
         self._publishing.__enter__()
         return self
