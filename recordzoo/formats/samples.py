@@ -62,7 +62,6 @@ class ExportSample:
         image: The image's file.
         ending: Its ending by its first bytes; "" if they are of no known format.
         label: The label; None if the set has none.
-        class_name: The label's class; "" if it has none.
         fields: The other fields: bytes, what JSON has, arrays, numbers; None where there is no value.
     """
 
@@ -70,7 +69,6 @@ class ExportSample:
     image: bytes
     ending: str
     label: int | None
-    class_name: str
     fields: dict[str, Any]  # Any: values of all kinds
 
 
@@ -106,13 +104,6 @@ class Content:
         own = {"image", self.label_field}
         self.fields = tuple(_field(reader, name) for name in (*manifest.blobs, *reader.columns) if name not in own)
 
-    def __len__(self) -> int:
-        return len(self.reader)
-
-    def label(self, position: int) -> int | None:
-        """Return the label at a position; None if the set has none."""
-        return None if self.label_field is None else int(self.reader.array(self.label_field)[position])
-
     def plain_label(self, sample: ExportSample) -> str | float | None:
         """Return a sample's label, also one that is text or has a fraction; None if it is none of these."""
         label = sample.fields.get(self.reader.manifest.default_target or "", sample.label)
@@ -138,9 +129,9 @@ class Content:
         """
         name = printable(self.reader.names[position])
         image, ending = self._image(position, name)
-        label = self.label(position)
+        label = None if self.label_field is None else int(self.reader.array(self.label_field)[position])
         fields = {field.name: self.reader.value(field.name, position) for field in self.fields}
-        return ExportSample(name, image, ending, label, self.class_name(label), fields)
+        return ExportSample(name, image, ending, label, fields)
 
     def _image(self, position: int, name: str) -> tuple[bytes, str]:
         value = self.reader.value("image", position)

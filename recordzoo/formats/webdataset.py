@@ -5,8 +5,7 @@ import json
 import math
 import re
 import tarfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,69 +63,45 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     return WebDataset(location, fields, files) if files else None
 
 
-class Keys:
-    """The extensions of some samples.
+Looked = Mapping[str, tuple[bool, bool]]
+"""Of each extension of a sample: whether its file holds what the extension says, and whether it is text."""
 
-    Attributes:
-        names: The extensions, in the order of their first file.
-        in_folder: An image, if each sample so far is one image in a folder, as in a tar of class folders; "" if one is
-            not, None before the first.
+
+def _look(parts: Mapping[str, bytes]) -> Looked:
+    return {
+        key: (_works(_DECODERS.get(_last(key), bytes), data), _works(bytes.decode, data)) for key, data in parts.items()
+    }
+
+
+def _kind(key: str, looked: Sequence[Looked]) -> str:
+    """Return how files of an extension are read: an extension that is decoded, "text" or "bytes".
+
+    If none of the samples holds what an extension says (a pickle in ``npy``, a name in ``cls``), it is text if all
+    are; otherwise bytes. Numbers of samples (``id``) are text if any of them is.
     """
+    ending, found = _last(key), [parts[key] for parts in looked if key in parts]
+    if ending not in _DECODERS:
+        return "bytes"
+    decoded = [is_decoded for is_decoded, _ in found]
+    if all(decoded) or (any(decoded) and ending not in IDS):
+        return ending
+    return "text" if all(is_text for _, is_text in found) else "bytes"
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.in_folder: str | None = None
-        self._together: set[frozenset[str]] = set()
-        self._count: Counter[str] = Counter()
-        self._decoded: Counter[str] = Counter()
-        self._texts: Counter[str] = Counter()
 
-    def add(self, names: set[str]) -> None:
-        """Add extensions of samples that were not inspected."""
-        self.names += sorted(names.difference(self.names))
+def _images(keys: Iterable[str], looked: Sequence[Looked], named: Mapping[str, str]) -> list[str]:
+    """Return the extensions that become the field "image": no sample has two of them.
 
-    def look(self, parts: Mapping[str, bytes], name: str) -> None:
-        """Add a sample."""
-        ending = next(iter(parts))
-        is_alone = "/" in name and len(parts) == 1 and ending in IMAGES and self.in_folder != ""
-        self.in_folder = f"{name}.{ending}" if is_alone else ""
-        self.names += [key for key in parts if key not in self._count]
-        self._count.update(parts.keys())
-        self._together.add(frozenset(parts))
-        for key, data in parts.items():
-            ending = _last(key)
-            if ending in _DECODERS:
-                self._decoded[key] += _works(_DECODERS[ending], data)
-                self._texts[key] += _works(bytes.decode, data)
-
-    def kinds(self) -> dict[str, str]:
-        """Return how files of each extension are read: an extension that is decoded, "text" or "bytes".
-
-        If none of the samples holds what an extension says (a pickle in ``npy``, a name in ``cls``), it is text if all
-        are; otherwise bytes. Numbers of samples (``id``) are text if any of them is.
-        """
-        return {key: self._kind(key) for key in self.names}
-
-    def _kind(self, key: str) -> str:
-        ending, count = _last(key), self._count[key]
-        if ending not in _DECODERS:
-            return "bytes"
-        if not count or self._decoded[key] == count or (self._decoded[key] and ending not in IDS):
-            return ending
-        return "text" if self._texts[key] == count else "bytes"
-
-    def images(self, named: Mapping[str, str]) -> list[str]:
-        """Return the extensions that become the field "image": no sample has two of them.
-
-        Args:
-            named: Fields of extensions that the user named.
-        """
-        chosen = [key for key, field in named.items() if field == "image"]
-        for key in self.names:
-            is_candidate = key in IMAGES and key not in named
-            if is_candidate and not any(key in group and not group.isdisjoint(chosen) for group in self._together):
-                chosen.append(key)
-        return chosen
+    Args:
+        keys: All extensions.
+        looked: The samples that were looked at.
+        named: Fields of extensions that the user named.
+    """
+    chosen = [key for key, field in named.items() if field == "image"]
+    for key in keys:
+        is_candidate = key in IMAGES and key not in named
+        if is_candidate and not any(key in parts and not parts.keys().isdisjoint(chosen) for parts in looked):
+            chosen.append(key)
+    return chosen
 
 
 class WebDataset(Foreign):
@@ -140,41 +115,46 @@ class WebDataset(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
         self.pieces = shard_pieces(files, TAR_ENDINGS)
-        keys = Keys()
+        keys, names, looked = dict[str, None](), list[str](), list[Looked]()
         there = first_of(self.pieces, lambda piece: samples(piece.files[0]), most=_LOOKED_AT, elsewhere=_ELSEWHERE)
         for piece, (name, parts) in there:
-            keys.look(parts, name)
-            if len(keys.names) > _MAX_KEYS:
+            keys |= dict.fromkeys(parts)
+            names.append(f"{name}.{next(iter(parts))}")
+            looked.append(_look(parts))
+            if len(keys) > _MAX_KEYS:
                 text = f": its samples have more than {_MAX_KEYS} different extensions, so it is no WebDataset."
                 raise fault(piece.files[0], text)
-        if missing := [key for key in fields if key not in keys.names]:
-            keys.add(_search(files, set(missing)))
-        self.check_fields(keys.names)
-        self._kinds = keys.kinds()
-        if keys.names and not fields and not keys.images({}) and set(self._kinds.values()) == {"bytes"}:
+        if missing := [key for key in fields if key not in keys]:
+            keys |= dict.fromkeys(sorted(_search(files, set(missing))))
+        self.check_fields(list(keys))
+        self._kinds = {key: _kind(key, looked) for key in keys}
+        images = _images(keys, looked, self.fields)
+        if keys and not fields and not images and set(self._kinds.values()) == {"bytes"}:
             raise SourceError(
                 f"{location} is no WebDataset: none of its samples has an image, a text or a number, only files that "
-                f"end in {', '.join(sorted(keys.names))}. If it is one, name a field: --field ENDING=image "
+                f"end in {', '.join(sorted(keys))}. If it is one, name a field: --field ENDING=image "
                 "(fields={ENDING: 'image'}).",
                 path=location,
             )
-        if keys.in_folder and not fields:
+        are_alone = all(len(parts) == 1 and not IMAGES.isdisjoint(parts) for parts in looked)
+        if names and not fields and are_alone and all("/" in name for name in names):
+            ending = next(iter(keys))
             raise SourceError(
-                f"{location} has images in folders, such as {keys.in_folder}, and nothing else. If the folders are "
-                f"classes, unpack it, or pack it as a zip; if not, name a field: --field {keys.names[0]}=image "
-                f"(fields={{{keys.names[0]!r}: 'image'}}).",
+                f"{location} has images in folders, such as {names[-1]}, and nothing else. If the folders are "
+                f"classes, unpack it, or pack it as a zip; if not, name a field: --field {ending}=image "
+                f"(fields={{{ending!r}: 'image'}}).",
                 path=location,
             )
-        self._fields = self._named(keys)
+        self._fields = self._named(keys, images)
         stored = {self._fields[key]: stored_as(key, kind) for key, kind in self._kinds.items()}
         self.kinds = {name: kind for name, kind in stored.items() if kind and name != "name"}
 
-    def _named(self, keys: Keys) -> dict[str, str]:
+    def _named(self, keys: Iterable[str], images: Iterable[str]) -> dict[str, str]:
         """Return the field of each extension: image and target first."""
-        usual = {**dict.fromkeys(keys.images(self.fields), "image"), "cls": "target"}
+        usual = {**dict.fromkeys(images, "image"), "cls": "target"}
         if "target" in self.fields.values():
             del usual["cls"]
-        found = {key: self.field(key, usual) for key in keys.names}
+        found = {key: self.field(key, usual) for key in keys}
         order = {"image": 0, "target": 1}
         return dict(sorted(found.items(), key=lambda item: order.get(item[1], 2)))
 
@@ -190,11 +170,8 @@ class WebDataset(Foreign):
                     "the tar again with sorted names (tar --sort=name).",
                 )
             seen.add(key)
-            yield self._sample(path, key, parts)
-
-    def _sample(self, path: Path, key: str, parts: Mapping[str, bytes]) -> Sample:
-        values, ending = self._values(parts, f"{path}, sample {key!r}")
-        return Sample.of(values, f"{key}.{ending}" if ending else key)
+            values, ending = self._values(parts, f"{path}, sample {key!r}")
+            yield Sample.of(values, f"{key}.{ending}" if ending else key)
 
     # Any: values of all kinds.
     def _values(self, parts: Mapping[str, bytes], where: str) -> tuple[dict[str, Any], str]:
@@ -214,18 +191,12 @@ class WebDataset(Foreign):
                     f"them: --field {key}=FIELD (fields={{{key!r}: ...}})."
                 )
             origin[name] = key
-            values[name] = self._value(key, data, where)
+            kind = self._kinds[key]
+            try:
+                values[name] = data if kind == "bytes" else _DECODERS[kind](data)
+            except _UNREADABLE as err:
+                raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
         return values, origin.get("image", "")
-
-    # Any: as above.
-    def _value(self, key: str, data: bytes, where: str) -> Any:
-        kind = self._kinds[key]
-        if kind == "bytes":
-            return data
-        try:
-            return _DECODERS[kind](data)
-        except _UNREADABLE as err:
-            raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
 
 
 def _last(key: str) -> str:
@@ -352,7 +323,7 @@ def _files_of(sample: ExportSample, content: Content) -> Iterator[tuple[str, byt
     yield sample.ending or _UNKNOWN, sample.image
     if sample.label is not None:
         yield ".cls", str(sample.label).encode()
-    about = {"name": sample.name, **({"class": sample.class_name} if content.classes else {})}
+    about = {"name": sample.name, **({"class": content.class_name(sample.label)} if content.classes else {})}
     for field in content.fields:
         value = sample.fields[field.name]
         if field.kind in ("json", "numbers", "raw") and not field.shape:
