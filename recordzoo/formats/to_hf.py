@@ -138,29 +138,26 @@ class _Rows:
             rows = replace(rows, labels=np.asarray(selection.targets(), np.int64))
         return replace(rows, classes=tuple(getattr(dataset, "classes", None) or rows.classes))
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for number, position in enumerate(self.positions.tolist()):
-            sample = self.content.sample(position)
-            row: dict[str, Any] = {
-                "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
-                "name": sample.name,
-            }
-            if self.labels is not None:
-                row["label"] = int(self.labels[number])
-            for field in self.content.fields:
-                value = sample.fields[field.name]
-                if value is not None and field.kind == "image":
-                    value = {"bytes": value, "path": None}
-                elif value is not None and field.name in self.texts:
-                    value = json.dumps(value)
-                elif field.kind == "json" and isinstance(value, str):
-                    value = printable(value)
-                row[_column(field)] = value
-            yield row
-
 
 def _generate(rows: _Rows) -> Iterator[dict[str, Any]]:
-    yield from rows
+    for number, position in enumerate(rows.positions.tolist()):
+        sample = rows.content.sample(position)
+        row: dict[str, Any] = {
+            "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
+            "name": sample.name,
+        }
+        if rows.labels is not None:
+            row["label"] = int(rows.labels[number])
+        for field in rows.content.fields:
+            value = sample.fields[field.name]
+            if value is not None and field.kind == "image":
+                value = {"bytes": value, "path": None}
+            elif value is not None and field.name in rows.texts:
+                value = json.dumps(value)
+            elif field.kind == "json" and isinstance(value, str):
+                value = printable(value)
+            row[_column(field)] = value
+        yield row
 
 
 def _column(field: Field) -> str:
