@@ -89,19 +89,16 @@ def test_wrong_bytes_are_asked_for_once_more(fetch: User, tmp_path: Path) -> Non
 
 
 def test_a_part_that_another_process_wrote_to_is_not_the_file(tmp_path: Path) -> None:
-    class Supply:
-        def __init__(self, rivals: int) -> None:
-            self.rivals = rivals
+    def pieces(start: int) -> Iterator[bytes]:
+        yield DATA[start:]
+        if rivals:
+            rivals.pop()
+            with open(tmp_path / "part", "ab") as file:
+                file.write(b"of another process")
 
-        def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-            yield DATA[start:]
-            if self.rivals:
-                self.rivals -= 1
-                with open(tmp_path / "part", "ab") as file:
-                    file.write(b"of another process")
-
-    for rivals, expected in ((1, DATA), (2, b"")):
+    for number, expected in ((1, DATA), (2, b"")):
+        rivals = ["a rival"] * number
         with Part(tmp_path / "part") as part:
-            assert part.complete(Supply(rivals), FILE, part.write) == bool(expected)
+            assert part.complete(FILE, pieces) == bool(expected)
         assert (tmp_path / "part").read_bytes() == expected
         (tmp_path / "part").unlink()

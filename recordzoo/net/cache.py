@@ -141,9 +141,6 @@ class Cache:
         path = self.folder / digest / file.name
         part = path.with_name(f".{file.name}.{file.size_bytes}.part")
         for _ in range(_TRIES):
-            found = self._there(digest, file)
-            if found is not None:
-                return found
             try:
                 with _locked(path.with_name(f".{file.name}.lock"), path) as is_held:
                     found = self._there(digest, file)
@@ -172,8 +169,9 @@ class Cache:
         if found is None and os.path.lexists(path):
             if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
                 raise InTheWayError(f"{path} is not a file that this user may read. {_WAY_OUT}")
-            if _size(path) != file.size_bytes:
-                _remove(path)
+            with contextlib.suppress(OSError):
+                if path.stat().st_size != file.size_bytes:
+                    path.unlink()
             found = self.find(digest, file.name, file.size_bytes)  # another process may just have fetched it
         if found is not None and not _is_trusted(found, file.hash):
             os.close(found)
@@ -193,11 +191,12 @@ class Cache:
                         raise NotCachedError(text)
                     self._evict(limit)
 
-                def write(piece: bytes) -> None:
-                    out.write(piece)
-                    crash_point("cache.received")
+                def pieces(start: int) -> Iterator[bytes]:
+                    for piece in store.pieces(file.name, file.size_bytes, start):
+                        yield piece
+                        crash_point("cache.received")
 
-                is_right = out.complete(store, file, write)
+                is_right = out.complete(file, pieces)
                 if is_right and not LOCKS_ARE_MANDATORY:
                     with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
                         if os.path.samestat(part.stat(), os.fstat(out.fileno())):
@@ -275,14 +274,6 @@ def _entries(folder: Path) -> list[Path]:
         return [Path(entry.path) for entry in os.scandir(folder)]
     except OSError:
         return []
-
-
-def _size(path: Path) -> int:
-    """Return the size of a file; -1 if there is none."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
 
 
 def _is_trusted(fd: int, expected: str) -> bool:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from recordzoo.base.files import hash_text, is_own, move, new_hash, remove, rename, sync_directory
 from recordzoo.base.process import Lock, NoLocksError, holder
@@ -41,23 +41,6 @@ class HashedFile:
     name: str
     size_bytes: int
     hash: str
-
-
-class Supply(Protocol):
-    """A source of files: a `Store`, or a local folder."""
-
-    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """Yield a file's bytes in order, from `start` on.
-
-        Args:
-            name: The file.
-            size_bytes: Its size.
-            start: The first byte.
-
-        Raises:
-            RecordError: It cannot be read, or is shorter than `size_bytes`.
-        """
-        ...
 
 
 class Part:
@@ -97,7 +80,11 @@ class Part:
             OSError: They cannot be read.
         """
         if self._hash is not None:
-            self._read(self._hash, advance)
+            buffer = memoryview(bytearray(_READ_BYTES))
+            with open(self.path, "rb", buffering=0) as file:
+                while count := file.readinto(buffer):
+                    self._hash.update(buffer[:count])
+                    advance(count)
 
     def hash_again(self, algorithm: str) -> str:
         """Read all present bytes and return another hash of them.
@@ -105,16 +92,8 @@ class Part:
         Raises:
             OSError: As `hash_present`.
         """
-        digest = new_hash(algorithm)
-        self._read(digest, lambda count: None)
-        return digest.hexdigest()
-
-    def _read(self, digest: "hashlib._Hash", advance: Callable[[int], None]) -> None:
-        buffer = memoryview(bytearray(_READ_BYTES))
         with open(self.path, "rb", buffering=0) as file:
-            while count := file.readinto(buffer):
-                digest.update(buffer[:count])
-                advance(count)
+            return hashlib.file_digest(file, lambda: new_hash(algorithm)).hexdigest()
 
     def close(self) -> None:
         """Close the file; its bytes stay."""
@@ -188,9 +167,8 @@ class Part:
 
     def complete(
         self,
-        supply: Supply,
         file: HashedFile,
-        write: Callable[[bytes], None],
+        pieces: Callable[[int], Iterator[bytes]],
         advance: Callable[[int], None] = lambda num_bytes: None,
     ) -> bool:
         """Fetch the missing bytes and compare the hash of all.
@@ -199,9 +177,8 @@ class Part:
         have sent an old copy.
 
         Args:
-            supply: The source of the file.
-            file: Its name, size and hash.
-            write: Appends bytes to this part.
+            file: Its size and hash.
+            pieces: Yields its bytes in order, from a place on.
             advance: Called with the number of present or written bytes; negative when they are dropped.
 
         Returns:
@@ -210,8 +187,8 @@ class Part:
         self.hash_present(advance)
         for _ in range(2):
             if self.size_bytes <= file.size_bytes:
-                for piece in supply.pieces(file.name, file.size_bytes, self.size_bytes):
-                    write(piece)
+                for piece in pieces(self.size_bytes):
+                    self.write(piece)
                     advance(len(piece))
                 if self._hash is not None and hash_text(self._hash) == file.hash and self.is_alone():
                     return True

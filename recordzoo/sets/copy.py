@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,15 +195,16 @@ class Copy:
 
     def _fetch(self, file: HashedFile, build: Build, crew: Crew) -> None:
         """Copy a file into the build, and check it; go on where an interrupted copy ended."""
-        with Part(build.set / file.name) as part:
 
-            def write(data: bytes) -> None:
+        def pieces(start: int) -> Iterator[bytes]:
+            for data in self.source.supply.pieces(file.name, file.size_bytes, start):
                 build.check()
-                part.write(data)
+                yield data
                 self.copied[file.name] = self.copied.get(file.name, 0) + len(data)
                 crash_point("pull.received")
 
-            is_right = part.complete(self.source.supply, file, write, crew.advance)
+        with Part(build.set / file.name) as part:
+            is_right = part.complete(file, pieces, crew.advance)
             if is_right:
                 part.sync()
                 if self.verify:

@@ -33,12 +33,12 @@ _Place = TypeVar("_Place", Path, Url)
 
 @dataclass(frozen=True)
 class _Folder:
-    """The files of a record set on this machine, as a `Supply`."""
+    """The files of a record set on this machine, read as those of a `Store`."""
 
     reader: RecordReader
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """See `Supply`."""
+        """See `Store`."""
         with open(self.reader.open_file(name, size_bytes), "rb") as file:
             try:
                 file.seek(start)
