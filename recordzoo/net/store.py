@@ -99,20 +99,17 @@ class Store:
                 _abandoned.append(self._fs)
             if self.url.scheme not in WITHOUT_SERVER:
                 check_online(self.url)
-            failure = None
-            try:
-                from fsspec.config import conf
-                from fsspec.core import url_to_fs
-
-                given, known = _OPTIONS.get(self.url.scheme, {}), conf.get(self.url.scheme, {})
-                options = {name: value for name, value in given.items() if name not in known}
-                self._fs, self._pid = url_to_fs(self.url.full, use_listings_cache=False, **options)[0], os.getpid()
-            except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
-                failure = remote_error(err, self.url, "opened")
-            if failure is not None:
-                raise failure
-        assert self._fs is not None
+            self._fs, self._pid = self._retried("", "opened", self._opened), os.getpid()
         return self._fs
+
+    def _opened(self) -> "AbstractFileSystem":
+        from fsspec.config import conf
+        from fsspec.core import url_to_fs
+
+        given, known = _OPTIONS.get(self.url.scheme, {}), conf.get(self.url.scheme, {})
+        options = {name: value for name, value in given.items() if name not in known}
+        opened: AbstractFileSystem = url_to_fs(self.url.full, use_listings_cache=False, **options)[0]
+        return opened
 
     def path(self, name: str = "") -> str:
         """Return the file system's path of a file, or with "" of the folder; it may contain credentials."""
