@@ -10,19 +10,13 @@ from recordzoo.net.http import retry_after_s
 from recordzoo.net.url import Url
 
 EXTRAS = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gcs",
-    "gcs": "gcs",
-    "az": "azure",
-    "abfs": "azure",
-    "abfss": "azure",
-    "adl": "azure",
-    "hf": "hf",
-    "http": "http",
-    "https": "http",
+    "s3": ("s3", "s3a"),
+    "gcs": ("gs", "gcs"),
+    "azure": ("az", "abfs", "abfss", "adl"),
+    "hf": ("hf",),
+    "http": ("http", "https"),
 }
-"""Scheme -> the extra that installs its file system."""
+"""Extra -> the schemes whose file systems it installs."""
 
 NOT_FOUND = 404
 RANGE_NOT_SATISFIABLE = 416
@@ -107,7 +101,7 @@ def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:
         status = None  # for callers, 404 means a missing file
         what, cure = "there is no such bucket", "Check the address, or create the bucket."
     elif isinstance(err, ImportError):
-        extra = EXTRAS.get(url.scheme)
+        extra = next((extra for extra, schemes in EXTRAS.items() if url.scheme in schemes), None)
         status, what = None, f"{url.scheme}:// needs another package"
         cure = f"Run: pip install 'recordzoo[{extra}]'" if extra else "Install the package that fsspec needs for it."
     elif status == NOT_FOUND:
