@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import basename, dirname, splitext
 from typing import Any
@@ -66,7 +65,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
         return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)
     path = Path(location)
     if path.suffix in _ENDINGS and path.is_file():
-        return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
+        return HuggingFace(location, fields, [Piece(path.name, path.stat().st_size, ())], path.parent)
     files = table_files(location, tables_below(path)) if path.is_dir() else []
     return HuggingFace(location, fields, files, path) if files else None
 
@@ -132,25 +131,6 @@ class Hub:
         return Path(place) / self.folder
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file of a dataset.
-
-    Attributes:
-        name: Its path below the dataset's folder, with "/".
-        split: The split of its rows; "" if there are none.
-    """
-
-    name: str
-    size_bytes: int
-    split: str = ""
-
-    @property
-    def stem(self) -> str:
-        """The name without its ending."""
-        return splitext(self.name)[0]
-
-
 def tables_below(folder: Path) -> dict[str, int]:
     """Return the size in bytes of each file in a folder, three levels deep, by name; hidden ones are left out."""
     found = {}
@@ -164,8 +144,8 @@ def tables_below(folder: Path) -> dict[str, int]:
     return found
 
 
-def table_files(location: str, sizes: Mapping[str, int]) -> list[TableFile]:
-    """Choose the files of a dataset: Parquet, or if there are none Arrow; in the order of their names.
+def table_files(location: str, sizes: Mapping[str, int]) -> list[Piece]:
+    """Choose the files of a dataset, each a piece: Parquet, or if there are none Arrow; in the order of their names.
 
     Args:
         location: For messages.
@@ -179,11 +159,12 @@ def table_files(location: str, sizes: Mapping[str, int]) -> list[TableFile]:
     splits = {name: dirname(name) if dirname(name) in saved else _split(name) for name in names}
     _check_one_dataset(location, splits)
     refuse_missing(names, location)
-    is_split = len(set(splits.values())) > 1
-    return [
-        TableFile(name, sizes[name], split_name(split) if is_split or _is_said(name, split) else "")
-        for name, split in splits.items()
-    ]
+    has_splits, found = len(set(splits.values())) > 1, []
+    for name, split in splits.items():
+        # An only split is marked as one by a usual word, or by numbered files.
+        is_split = has_splits or split in SPLITS or NUMBERED.fullmatch(splitext(basename(name))[0])
+        found.append(Piece(name, sizes[name], (), split=split_name(split) if is_split else ""))
+    return found
 
 
 def _is_data(name: str, saved: set[str]) -> bool:
@@ -206,11 +187,6 @@ def _split(name: str) -> str:
     return word
 
 
-def _is_said(name: str, split: str) -> bool:
-    """Whether a dataset's only split is marked as one: by a usual word, or by numbered files."""
-    return split in SPLITS or (NUMBERED.fullmatch(splitext(basename(name))[0]) is not None and split != "")
-
-
 def _check_one_dataset(location: str, splits: Mapping[str, str]) -> None:
     """Raise if a split's files are in several folders: these are configurations, each a dataset."""
     for split in set(splits.values()):
@@ -228,13 +204,13 @@ class HuggingFace(Foreign):
     Args:
         location: A file, a folder, or an address of the Hub.
         fields: As `Foreign` has them.
-        files: The files, in their order.
+        files: The files, in their order: by their paths below `place`, each as one piece.
         place: Where they are.
     """
 
     format = "huggingface"
 
-    def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[TableFile], place: Path | Hub) -> None:
+    def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Piece], place: Path | Hub) -> None:
         super().__init__(location, fields)
         need("pyarrow", "A Hugging Face dataset is read")
         if not files:
@@ -266,10 +242,11 @@ class HuggingFace(Foreign):
                     f" has the columns {', '.join(own.names)}; {paths[0]} has {', '.join(schema.names)}. If these are "
                     "two datasets, name one of them.",
                 )
+            stem, _ = splitext(file.name)
             for number, part in enumerate(parts):
-                name = f"{file.stem}:{number}"
+                name = f"{stem}:{number}"
                 pieces.append(Piece(name, part.size_bytes, (path,), part.start, part.stop, file.split))
-                self._rows[name] = file.stem, part.first_row
+                self._rows[name] = stem, part.first_row
         self.pieces = pieces
         self.check_fields(schema.names)
         features = _features(schema, paths[0])
