@@ -110,21 +110,21 @@ def _leave(process: "subprocess.Popen[bytes]") -> None:
 
 
 class PixelSource(NamedTuple):
-    """The source pixels of an image: the first fields of `run.JOB`."""
+    """The source pixels of an image."""
 
-    decoder: int
-    data: int
-    size: int
-    decoded_height: int
-    pitch: int
-    top: int
+    decoder: int  # a decompressor of libjpeg-turbo that is ready for the image; 0 if it needs none
+    data: int  # address of the JPEG file, or of the first pixel if it needs no decoding
+    size: int  # bytes of the file
+    decoded_height: int  # rows that the decompressor writes
+    pitch: int  # bytes from one row of pixels to the next
+    top: int  # the first row and column of these pixels to resample
     left: int
-    height: int
+    height: int  # rows and columns to resample
     width: int
 
 
 class Span(NamedTuple):
-    """One dimension of an image: sizes before and after resizing, and the requested part; further fields of a job."""
+    """One dimension of an image: sizes before and after resizing, and the requested part."""
 
     size_in: int
     size_out: int
@@ -132,11 +132,23 @@ class Span(NamedTuple):
     source: int = 0  # the first input pixel needed for it
 
 
-def job_of(
-    source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: int, place: int
-) -> tuple[Any, ...]:
-    """Describe an image to make: all fields of `run.JOB`. `numbers` come from `Compiled.numbers_of`."""
-    return *source, *down, *across, *numbers, flip, place, 0
+class Job(NamedTuple):
+    """An image to render."""
+
+    source: PixelSource
+    down: Span
+    across: Span
+    filter: int = 0  # numbers of `Compiled.numbers_of`
+    weights: int = 0
+    flip: int = 0  # as of `render.Shape`
+    place: int = 0  # the number of the image in the output
+    failed: int = 0  # written: what the decompressor returned
+
+
+_SOURCE, _SPAN, _JOB = ([(name, np.int64) for name in kind._fields] for kind in (PixelSource, Span, Job))
+
+JOB = np.dtype([("source", _SOURCE), ("down", _SPAN), ("across", _SPAN), *_JOB[3:]], align=True)
+"""A `Job` for compiled code."""
 
 
 class Compiled:
@@ -147,9 +159,9 @@ class Compiled:
     """
 
     def __init__(self) -> None:
-        from recordzoo.loader import run  # imports numba
+        from recordzoo.loader import kernels, run  # import numba
 
-        self._run = run
+        self._run, self._names = run, kernels.NAMES
         found: set[Arithmetic] = set()
         for self._order in (run.SHRINKING, run.TALL, run.NEVER):
             if all(self._resamples_like("Pillow", *probe) for probe in _PROBES):
@@ -172,19 +184,12 @@ class Compiled:
         return self.load_changes()
 
     def render(
-        self,
-        jobs: list[tuple[Any, ...]],
-        decompress: int,
-        size: Size,
-        values: AnyArray,
-        out: AnyArray,
-        *,
-        is_last: bool,
+        self, jobs: list[Job], decompress: int, size: Size, values: AnyArray, out: AnyArray, *, is_last: bool
     ) -> list[int]:
         """Render images.
 
         Args:
-            jobs: Rows of `job_of`.
+            jobs: The images.
             decompress: Address of `tj3Decompress8`.
             size: Height and width of each image.
             values: The value to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
@@ -194,7 +199,7 @@ class Compiled:
         Returns:
             The rows that were not written, because their images could not be decoded.
         """
-        work = np.array(jobs, self._run.JOB)
+        work = np.array(jobs, JOB)
         _call(self._run.render, work, decompress, *size, values, out, is_last, self._order)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
@@ -225,8 +230,7 @@ class Compiled:
             pixels = np.ascontiguousarray(pixels)
         rows, columns, _ = pixels.shape
         source = PixelSource(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
-        down, across = Span(rows, height), Span(columns, width)
-        job = job_of(source, down, across, self.numbers_of(mode, like), flip=0, place=0)
+        job = Job(source, Span(rows, height), Span(columns, width), *self.numbers_of(mode, like))
         made = np.empty((1, 3 * height * width), np.uint8)
         self.render([job], 0, (height, width), BYTES, made, is_last=True)
         return made.reshape(height, width, 3)
@@ -260,7 +264,7 @@ class Compiled:
         found = []
         for number, each in enumerate(changes):
             for name, numbers in each:
-                found.append((number, self._run.NAMES.index(name), (*numbers, *(0.0,) * (10 - len(numbers)))))
+                found.append((number, self._names.index(name), (*numbers, *(0.0,) * (10 - len(numbers)))))
         operations = np.array(found, self._run.OPERATION)
         rows = np.array(places, np.int64)
         _call(self._run.change, images, rows, *size, operations, values, out, is_last)

@@ -516,15 +516,11 @@ def _cubic(one, two, three, four, share):
 
 
 @compiled
-def _cubic_of_row(source, row, columns, share):
-    """Interpolate red, green and blue between four pixels of a row."""
+def _cubic_of_row(source, row, columns, share, shift):
+    """Interpolate one byte between four pixels of a row."""
     one, two = source[row, columns[0]], source[row, columns[1]]
     three, four = source[row, columns[2]], source[row, columns[3]]
-    return (
-        _cubic(_number(one, 0), _number(two, 0), _number(three, 0), _number(four, 0), share),
-        _cubic(_number(one, 8), _number(two, 8), _number(three, 8), _number(four, 8), share),
-        _cubic(_number(one, 16), _number(two, 16), _number(three, 16), _number(four, 16), share),
-    )
+    return _cubic(_number(one, shift), _number(two, shift), _number(three, shift), _number(four, shift), share)
 
 
 @compiled
@@ -576,15 +572,12 @@ def warp(source, target, numbers):
                 else:
                     above, last = _within(top - 1, height), _within(top + 2, height)
                     columns = _within(left - 1, width), column, right, _within(left + 2, width)
-                    first = _cubic_of_row(source, above, columns, share_x)
-                    second = _cubic_of_row(source, row, columns, share_x)
-                    third = _cubic_of_row(source, below, columns, share_x)
-                    fourth = _cubic_of_row(source, last, columns, share_x)
-                    made = pack(
-                        _to_byte(_cubic(first[0], second[0], third[0], fourth[0], share_y)),
-                        _to_byte(_cubic(first[1], second[1], third[1], fourth[1], share_y)),
-                        _to_byte(_cubic(first[2], second[2], third[2], fourth[2], share_y)),
-                    )
+                    for shift in range(0, 24, 8):
+                        first = _cubic_of_row(source, above, columns, share_x, shift)
+                        second = _cubic_of_row(source, row, columns, share_x, shift)
+                        third = _cubic_of_row(source, below, columns, share_x, shift)
+                        fourth = _cubic_of_row(source, last, columns, share_x, shift)
+                        made |= _to_byte(_cubic(first, second, third, fourth, share_y)) << np.uint32(shift)
                 target[y, x] = made
 
 
@@ -611,3 +604,46 @@ def upend(source, target, numbers):
     """Swap top and bottom."""
     for y in range(len(source)):
         target[y] = source[len(source) - 1 - y]
+
+
+@compiled
+def operate(number, source, target, numbers):
+    """Apply the operation with a number. The numbers have no gaps: `NAMES` is derived from this function."""
+    if number == 0:
+        brightness(source, target, numbers)
+    elif number == 1:
+        contrast(source, target, numbers)
+    elif number == 2:
+        saturation(source, target, numbers)
+    elif number == 3:
+        hue(source, target, numbers)
+    elif number == 4:
+        grayscale(source, target, numbers)
+    elif number == 5:
+        posterize(source, target, numbers)
+    elif number == 6:
+        solarize(source, target, numbers)
+    elif number == 7:
+        invert(source, target, numbers)
+    elif number == 8:
+        autocontrast(source, target, numbers)
+    elif number == 9:
+        equalize(source, target, numbers)
+    elif number == 10:
+        affine(source, target, numbers)
+    elif number == 11:
+        mirror(source, target, numbers)
+    elif number == 12:
+        upend(source, target, numbers)
+    elif number == 13:
+        sharpness(source, target, numbers)
+    elif number == 14:
+        warp(source, target, numbers)
+    elif number == 15:
+        permute(source, target, numbers)
+    else:
+        blur(source, target, numbers)
+
+
+NAMES = operate.py_func.__code__.co_names
+"""The operations by number: Python lists the globals of a function in the order in which they appear."""

@@ -22,16 +22,7 @@ from PIL import Image
 
 from recordzoo.images.decode import ArrayFrame, Frame, JpegFrame
 from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
-from recordzoo.loader.compiled import (
-    BYTES,
-    Compiled,
-    PixelSource,
-    Span,
-    address_of,
-    compiled_code,
-    compiled_now,
-    job_of,
-)
+from recordzoo.loader.compiled import BYTES, Compiled, Job, PixelSource, Span, address_of, compiled_code, compiled_now
 from recordzoo.loader.geometry import BLACK
 from recordzoo.loader.plan import (
     Action,
@@ -255,7 +246,7 @@ def _values_of(pointwise: Pointwise | None) -> Any:  # Any: of either dtype
     return pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
 
 
-_Work = tuple[tuple[Any, ...], list[CompiledOp]]
+_Work = tuple[Job, list[CompiledOp]]
 """What compiled code does for an image: its job for `Compiled.render`, then changes."""
 
 
@@ -329,7 +320,7 @@ class RowRenderer:
             found = self._memory.images = np.empty((count, num_bytes), np.uint8)
         return found
 
-    def _job(self, frame: Frame, shape: Shape, place: int) -> tuple[Any, ...] | None:
+    def _job(self, frame: Frame, shape: Shape, place: int) -> Job | None:
         final = shape.window or shape.resize or shape.crop or frame
         if (final.height, final.width) != (self._height, self._width):
             return None
@@ -355,9 +346,7 @@ class RowRenderer:
         left, top = (origin_x + across.source) * scale, (origin_y + down.source) * scale
         box = left, top, min(columns * scale, frame.width - left), min(rows * scale, frame.height - top)
         source = _array_source(frame, box) if isinstance(frame, ArrayFrame) else _jpeg_source(frame, box, scale)
-        if source is None:
-            return None
-        return job_of(source, down, across, numbers, flip=shape.flip, place=place)
+        return None if source is None else Job(source, down, across, *numbers, shape.flip, place)
 
 
 def _array_source(frame: ArrayFrame, box: Box) -> PixelSource | None:

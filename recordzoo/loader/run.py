@@ -12,29 +12,13 @@ import numpy as np
 
 from recordzoo.loader.kernels import (
     LANES,
-    affine,
-    autocontrast,
-    blur,
-    brightness,
     compiled,
-    contrast,
     copy_lanes,
     decompress,
-    equalize,
-    grayscale,
-    hue,
-    invert,
     load_byte,
     load_pixel,
-    mirror,
+    operate,
     pack,
-    permute,
-    posterize,
-    saturation,
-    sharpness,
-    solarize,
-    upend,
-    warp,
     weighted_sum,
 )
 
@@ -49,35 +33,6 @@ WEIGHTS = {"Pillow": PILLOW, "torch": TORCH}
 
 NEVER, TALL, SHRINKING = range(3)
 """When the vertical pass comes first: until Pillow 12.1, in 12.2 and 12.3, since 13."""
-
-JOB = np.dtype(
-    [
-        ("decoder", np.uint64),  # a decompressor of libjpeg-turbo that is ready for the image; 0 if it needs none
-        ("data", np.uint64),  # address of the JPEG file, or of the first pixel if it needs no decoding
-        ("size", np.uint64),  # bytes of the file
-        ("decoded_height", np.int64),  # rows that the decompressor writes
-        ("pitch", np.int64),  # bytes from one row of pixels to the next
-        ("top", np.int64),  # the first row and column of these pixels to resample
-        ("left", np.int64),
-        ("height", np.int64),  # rows and columns to resample
-        ("width", np.int64),
-        ("rows_in", np.int64),  # height of the whole image before ...
-        ("rows_out", np.int64),  # ... and after resampling
-        ("row_first", np.int64),  # the first requested output row
-        ("row_source", np.int64),  # the first of the `height` rows, counted in the whole image
-        ("columns_in", np.int64),
-        ("columns_out", np.int64),
-        ("column_first", np.int64),
-        ("column_source", np.int64),
-        ("filter", np.int64),
-        ("weights", np.int64),  # one of `WEIGHTS`
-        ("flip", np.int64),  # as of `render.Shape`
-        ("place", np.int64),  # the number of the image in the output
-        ("failed", np.int64),  # written: what the decompressor returned
-    ],
-    align=True,
-)
-"""An image to render: a row of numbers for `render`."""
 
 _PILLOW_BITS = 22
 _TORCH_LIMIT = 1 << 15
@@ -100,15 +55,15 @@ def _value(kind, x):
 
 
 @compiled
-def _floats(kind, size_in, size_out, number, values):
+def _floats(kind, span, number, values):
     """Write the weights of an output pixel, of sum 1; return its first source pixel and their number."""
-    scale = size_in / size_out
+    scale = span.size_in / span.size_out
     stretch = max(scale, 1.0)
     support = (1.0 if kind == 0 else 2.0) * stretch
     inverse = 1.0 / stretch
     center = (number + 0.5) * scale
     start = max(int(center - support + 0.5), 0)
-    count = min(int(center + support + 0.5), size_in) - start
+    count = min(int(center + support + 0.5), span.size_in) - start
     total = 0.0
     for tap in range(count):
         values[tap] = _value(kind, (tap + start - center + 0.5) * inverse)
@@ -129,42 +84,38 @@ def _torch_bits(largest):
 
 
 @compiled
-def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weights):
-    """Compute the source pixels and weights of output pixels; return the weights' number of fractional bits.
+def _weights(kind, whose, span, count):
+    """Compute the source pixels and weights of output pixels.
 
     Args:
         kind: The filter's number.
         whose: `PILLOW` or `TORCH`.
-        size_in: Pixels of the whole source.
-        size_out: Pixels of the whole output.
-        first: The first output pixel to compute; `firsts` has one row per output pixel.
-        source: The first source pixel present.
-        firsts: Written: each output pixel's first source pixel, relative to `source`, and their number; int64 [n, 2].
-        weights: Written: int32 [n, taps].
+        span: A `Span`: the output pixels are those from `first` on.
+        count: Number of output pixels.
+
+    Returns:
+        Each output pixel's first source pixel, relative to the span's `source`, and their number, int64 [count, 2]; the
+        weights, int32 [count, taps]; the weights' number of fractional bits.
     """
-    floats = np.empty((size_out, weights.shape[1]), np.float64)
+    stretch = max(span.size_in / span.size_out, 1.0)
+    most_taps = int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
+    firsts, weights = np.empty((count, 2), np.int64), np.empty((count, most_taps), np.int32)
+    floats = np.empty((span.size_out, most_taps), np.float64)
     largest = 0.0
-    for number in range(size_out):  # torch's precision depends on the largest weight of the whole image
+    for number in range(span.size_out):  # torch's precision depends on the largest weight of the whole image
         row = floats[number]
-        start, count = _floats(kind, size_in, size_out, number, row)
-        for tap in range(count):
+        start, taps = _floats(kind, span, number, row)
+        for tap in range(taps):
             largest = max(largest, row[tap])
-        if first <= number < first + len(firsts):
-            firsts[number - first, 0] = start - source
-            firsts[number - first, 1] = count
+        if span.first <= number < span.first + count:
+            firsts[number - span.first, 0] = start - span.source
+            firsts[number - span.first, 1] = taps
     bits = _torch_bits(largest) if whose == TORCH else _PILLOW_BITS
-    for number in range(len(firsts)):
-        row = floats[number + first]
+    for number in range(count):
+        row = floats[number + span.first]
         for tap in range(firsts[number, 1]):
             weights[number, tap] = int((-0.5 if row[tap] < 0 else 0.5) + row[tap] * (1 << bits))
-    return bits
-
-
-@compiled
-def most_taps(kind, size_in, size_out):
-    """Return the largest number of weights of an output pixel."""
-    stretch = max(size_in / size_out, 1.0)
-    return int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
+    return firsts, weights, bits
 
 
 @compiled
@@ -186,9 +137,7 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
     Args:
         pixels: Address of the first.
         owner: The array of the pixels: keeps the memory alive, because numba does not know that the address is in use.
-        firsts: Written by `compute_weights`.
-        weights: Likewise.
-        bits: The result of `compute_weights`.
+        firsts, weights, bits: As returned by `_weights`.
         flip: Whether the last pixel is written first.
         out: uint32 [height or more, columns or more]: pixels of four bytes.
     """
@@ -278,46 +227,38 @@ def _shortened(pixels, pitch, width, firsts, weights, bits):
 @compiled
 def _is_vertical_first(order, job):
     """Whether the vertical pass comes first; depends on the sizes of the whole image."""
-    less = job.rows_in - job.rows_out
+    less = job.down.size_in - job.down.size_out
     if less <= 0 or order == NEVER or job.weights == TORCH:
         return False
     if order == TALL:
-        return job.rows_in > 100 * job.columns_in
-    return less > 2 * (job.columns_in - job.columns_out)
+        return job.down.size_in > 100 * job.across.size_in
+    return less > 2 * (job.across.size_in - job.across.size_out)
 
 
 @compiled
 def _make(job, pixels, height, width, values, out, is_last, order):
     """Resample decoded pixels and write the image."""
-    kind = job.filter
-    across = np.empty((width, most_taps(kind, job.columns_in, job.columns_out)), np.int32)
-    across_firsts = np.empty((width, 2), np.int64)
-    across_bits = compute_weights(
-        kind, job.weights, job.columns_in, job.columns_out, job.column_first, job.column_source, across_firsts, across
-    )
-    down = np.empty((height, most_taps(kind, job.rows_in, job.rows_out)), np.int32)
-    down_firsts = np.empty((height, 2), np.int64)
-    down_bits = compute_weights(
-        kind, job.weights, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down
-    )
+    source, flips = job.source, job.flip & 1
+    across_firsts, across, across_bits = _weights(job.filter, job.weights, job.across, width)
+    down_firsts, down, down_bits = _weights(job.filter, job.weights, job.down, height)
     padded = -(-width // (LANES // 4)) * (LANES // 4)
     if _is_vertical_first(order, job):
-        short = _shortened(pixels, job.pitch, job.width, down_firsts, down, down_bits)
+        short = _shortened(pixels, source.pitch, source.width, down_firsts, down, down_bits)
         wide = np.empty((height, padded), np.uint32)
-        address = np.int64(short.ctypes.data)
-        _narrow(
-            address, short, 3 * job.width, height, job.width, across_firsts, across, across_bits, job.flip & 1, wide
-        )
+        pitch, address = 3 * source.width, np.int64(short.ctypes.data)
+        _narrow(address, short, pitch, height, source.width, across_firsts, across, across_bits, flips, wide)
         rows = wide.view(np.uint8)
         for y in range(height):
             write_row(rows[y], width, height - 1 - y if job.flip & 2 else y, values, out, is_last)
         return
-    wide = np.empty((job.height, padded), np.uint32)
-    if job.columns_in == job.columns_out:
-        start = pixels + 3 * (job.column_first - job.column_source)
-        _copied(start, job.pitch, job.height, width, job.flip & 1, wide)
+    wide = np.empty((source.height, padded), np.uint32)
+    if job.across.size_in == job.across.size_out:
+        start = pixels + 3 * (job.across.first - job.across.source)
+        _copied(start, source.pitch, source.height, width, flips, wide)
     else:
-        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, across_bits, job.flip & 1, wide)
+        _narrow(
+            pixels, wide, source.pitch, source.height, source.width, across_firsts, across, across_bits, flips, wide
+        )
     row = np.empty(4 * padded, np.uint8)
     for y in range(height):
         source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
@@ -333,74 +274,33 @@ def render(jobs, function, height, width, values, out, is_last, order):
     """Render images.
 
     Args:
+        jobs: An array of dtype `compiled.JOB`.
         out: [N, 3 * height * width], with the dtype of `values`: rows `place` are written.
         order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose
             height shrinks; `SHRINKING`, where the height loses more than twice as many pixels as the width.
     """
     largest = 0
     for job in jobs:
-        if job.decoder:
-            largest = max(largest, job.decoded_height * job.pitch)
+        if job.source.decoder:
+            largest = max(largest, job.source.decoded_height * job.source.pitch)
     scratch = np.empty(largest, np.uint8)
     for number in range(len(jobs)):
         job = jobs[number]
-        pixels = np.int64(job.data)
-        if job.decoder:
+        file = job.source
+        pixels = np.int64(file.data)
+        if file.decoder:
             pixels = np.int64(scratch.ctypes.data)
             jobs[number].failed = decompress(
-                function, job.decoder, job.data, job.size, np.uint64(pixels), np.int32(job.pitch), np.int32(_RGB)
+                function, file.decoder, file.data, file.size, np.uint64(pixels), np.int32(file.pitch), np.int32(_RGB)
             )
             if jobs[number].failed:
                 continue
-        pixels += job.top * job.pitch + 3 * job.left
+        pixels += file.top * file.pitch + 3 * file.left
         _make(job, pixels, height, width, values, out[job.place], is_last, order)
 
 
 OPERATION = np.dtype([("image", np.int64), ("number", np.int64), ("numbers", np.float64, 10)], align=True)
-"""An operation on an image: the image's number, the operation's place in `NAMES`, and the operation's own numbers."""
-
-
-@compiled
-def _change(number, source, target, numbers):
-    """Apply the operation with a number. The numbers have no gaps: `NAMES` is derived from this function."""
-    if number == 0:
-        brightness(source, target, numbers)
-    elif number == 1:
-        contrast(source, target, numbers)
-    elif number == 2:
-        saturation(source, target, numbers)
-    elif number == 3:
-        hue(source, target, numbers)
-    elif number == 4:
-        grayscale(source, target, numbers)
-    elif number == 5:
-        posterize(source, target, numbers)
-    elif number == 6:
-        solarize(source, target, numbers)
-    elif number == 7:
-        invert(source, target, numbers)
-    elif number == 8:
-        autocontrast(source, target, numbers)
-    elif number == 9:
-        equalize(source, target, numbers)
-    elif number == 10:
-        affine(source, target, numbers)
-    elif number == 11:
-        mirror(source, target, numbers)
-    elif number == 12:
-        upend(source, target, numbers)
-    elif number == 13:
-        sharpness(source, target, numbers)
-    elif number == 14:
-        warp(source, target, numbers)
-    elif number == 15:
-        permute(source, target, numbers)
-    else:
-        blur(source, target, numbers)
-
-
-NAMES = _change.py_func.__code__.co_names
-"""The operations by number: Python lists the globals of a function in the order in which they appear."""
+"""An operation on an image: the image's number, the operation's place in `kernels.NAMES`, the operation's numbers."""
 
 
 @compiled
@@ -422,7 +322,7 @@ def change(images, places, height, width, operations, values, out, is_last):
     for number in range(len(places)):
         _gather(images[places[number]], first)
         while following < len(operations) and operations[following].image == number:
-            _change(operations[following].number, first, second, operations[following].numbers)
+            operate(operations[following].number, first, second, operations[following].numbers)
             first, second = second, first
             following += 1
         rows = first.view(np.uint8)
