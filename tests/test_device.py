@@ -34,7 +34,7 @@ class Host:
         number, self.taken = self.taken, self.taken + 1
         if isinstance(self.batches[number], Exception):
             raise self.batches[number]
-        return self.batches[number], Wanted(NONE, NONE, lambda: self.marked.append(number), NONE, NONE)
+        return self.batches[number], Wanted(NONE, NONE, (0, 0), lambda: self.marked.append(number), NONE, NONE)
 
     def is_ready(self) -> bool:
         return self.taken < min(self.ready, len(self.batches))

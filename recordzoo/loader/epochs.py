@@ -25,6 +25,7 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.frameworks import Ranks
 from recordzoo.loader.order import whole_number
+from recordzoo.loader.parts import Hint
 from recordzoo.loader.samplers import CHUNK, Epoch, EpochSeed, RecordSampler, Seed, checked_state
 
 # Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
@@ -35,6 +36,8 @@ Indices = NDArray[np.int64]
 
 Keys = Indices | list[Any]
 
+EpochKey = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -43,6 +46,8 @@ class Wanted:
     Attributes:
         keys: The sampler's keys: int64 [n] if all are Python's integers, otherwise a list of what it gave.
         places: Their places in the epoch, counted over all ranks; int64 [n].
+        epoch_key: Seed and epoch: random numbers are a function of these and of a sample's place. The epoch is 0 if it
+            drew its seed.
         mark: Function to call when the user has received the batch.
         upcoming: Indices of the samples to prefetch now, int64 [n].
         finished: Indices of the samples to drop from the page cache after this batch, int64 [n].
@@ -50,23 +55,10 @@ class Wanted:
 
     keys: Keys
     places: NDArray[np.int64]
+    epoch_key: EpochKey
     mark: Callable[[], None]
     upcoming: NDArray[np.int64]
     finished: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class EpochBatches:
-    """The batches of an epoch.
-
-    Attributes:
-        seed, epoch: Random numbers are a function of these and of a sample's place. The epoch is 0 if it drew its seed.
-        batches: The batches to make, in order.
-    """
-
-    seed: int
-    epoch: int
-    batches: Iterator[Wanted]
 
 
 class SampledOrders:
@@ -88,12 +80,13 @@ class SampledOrders:
     def __len__(self) -> int:
         return num_batches(len(self._sampler), self.batch_size, self.drop_last)
 
-    def begin(self) -> EpochBatches:
-        """Begin the sampler's next epoch."""
+    def begin(self) -> tuple[EpochKey, Iterator[Wanted]]:
+        """Begin the sampler's next epoch; return its key and its batches."""
         epoch = self._sampler.begin()
-        return EpochBatches(*epoch.seed.key(epoch.number), self._batches(epoch))
+        key = epoch.seed.key(epoch.number)
+        return key, self._batches(epoch, key)
 
-    def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
+    def _batches(self, epoch: Epoch, key: EpochKey) -> Iterator[Wanted]:
         size = self.batch_size
         step = size * max(1, CHUNK // size)  # compute the order of many samples at once
         for start in range(epoch.first, epoch.end, step):
@@ -107,7 +100,7 @@ class SampledOrders:
                 if len(indices[part]) == size or not self.drop_last:
                     upcoming = indices[part] if blocks is None else NONE if first else blocks
                     finished = read if last == end else NONE
-                    yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
+                    yield Wanted(indices[part], places[part], key, self._mark(epoch, last), upcoming, finished)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -125,23 +118,28 @@ class Drawing:
 
     Args:
         ahead: Number of batches to draw ahead.
-        announce: Called with each batch when it is drawn.
+        tell: Called with "hint" and the samples of each batch when it is drawn; see `parts.tell`.
 
     Attributes:
         failure: The order's exception, raised for the user after the last batch.
     """
 
-    def __init__(self, batches: Iterator[Wanted], ahead: int, announce: Callable[[Wanted], object]) -> None:
-        self._batches, self._ahead, self._announce = batches, ahead, announce
+    def __init__(self, batches: Iterator[Wanted], ahead: int, tell: Callable[[Hint, Indices], object]) -> None:
+        self._batches, self._ahead, self._tell = batches, ahead, tell
         self._drawn: collections.deque[Wanted] = collections.deque()
         self.failure: Exception | None = None
 
     def next(self) -> Wanted | None:
         """Return the next batch, or None at the end."""
         while len(self._drawn) <= self._ahead and (wanted := self._draw()) is not None:
-            self._announce(wanted)
+            self._tell("hint", wanted.upcoming)
             self._drawn.append(wanted)
         return self._drawn.popleft() if self._drawn else None
+
+    def forget(self, wanted: Wanted) -> None:
+        """Tell of the samples that are not needed after a batch."""
+        if len(wanted.finished):
+            self._tell("forget", wanted.finished)
 
     def stop(self) -> None:
         """Draw no more batches."""
@@ -257,8 +255,8 @@ class IteratedOrders:
         length = len(self._sampler)  # a TypeError if it has no length, as in DataLoader
         return length if self.batch_size is None else num_batches(length, self.batch_size, self.drop_last)
 
-    def begin(self) -> EpochBatches:
-        """Begin the next epoch and tell the sampler its number."""
+    def begin(self) -> tuple[EpochKey, Iterator[Wanted]]:
+        """Begin the next epoch and tell the sampler its number; return as `SampledOrders.begin`."""
         upcoming = self._place.epoch + 1 if self._begun else self._place.epoch
         found = self._epoch_of_sampler()
         if found is not None and found != self._told:  # the user called the sampler's set_epoch
@@ -272,7 +270,8 @@ class IteratedOrders:
         self._tell(place.epoch)
         seed = self._epoch_seed = self._epoch_seed or self._seed.begin(self._num_ranks())
         self._begun, self._is_over = object(), False
-        return EpochBatches(*seed.key(place.epoch), self._wanted(self._begun, place))
+        key = seed.key(place.epoch)
+        return key, self._wanted(self._begun, place, key)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch, here and in the sampler; a resumed epoch keeps its position."""
@@ -365,7 +364,7 @@ class IteratedOrders:
         left = len(self._sampler) - taken  # negative for another sampler, which is refused later
         return left < 0 or num_batches(left, self.batch_size, self.drop_last) > 0
 
-    def _wanted(self, begun: object, place: _SamplerPlace) -> Iterator[Wanted]:
+    def _wanted(self, begun: object, place: _SamplerPlace, key: EpochKey) -> Iterator[Wanted]:
         own = self._own_generator()
         if own and place.generator is not None:
             own.set_state(_state(place.generator))
@@ -389,7 +388,7 @@ class IteratedOrders:
             upcoming = NONE if isinstance(numbers, list) else numbers
             reached = replace(place, samples=count, checksum=checksum)
             is_last = is_last or not (self.draws_ahead or self._has_more(count))
-            yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
+            yield Wanted(keys, places, key, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
         if begun is self._begun and not self.draws_ahead:
             self._is_over = True
 

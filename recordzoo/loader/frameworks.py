@@ -133,7 +133,7 @@ class EpochIterator(Iterator[int]):
     def _draw(self, epoch: Any) -> Iterator[int]:
         for start, end in epoch.chunks():
             if self._sampler.shuffle == "block":
-                tell("will_need", self._sampler.dataset, epoch.opened(start, end))
+                tell(self._sampler.dataset, "will_need", epoch.opened(start, end))
             yield from epoch.indices(start, end).tolist()
 
     def state_dict(self) -> dict[str, int]:

@@ -22,9 +22,9 @@ from typing_extensions import override
 
 from recordzoo.base.text import counted
 from recordzoo.errors import ForkError
-from recordzoo.loader.epochs import Drawing, EpochBatches, Wanted
+from recordzoo.loader.epochs import Drawing, Indices, Wanted
 from recordzoo.loader.making import Less, Maker, batch_seed, cut
-from recordzoo.loader.parts import tell
+from recordzoo.loader.parts import Hint, tell
 from recordzoo.loader.placement import code_of_batches
 
 # Any, in all of this module: a batch is what the collate function makes.
@@ -128,7 +128,7 @@ class Iteration(BatchIterator):
     def __init__(
         self,
         maker: Maker,
-        order: EpochBatches,
+        batches: Iterator[Wanted],
         num_threads: int,
         *,
         ahead: int,
@@ -137,7 +137,7 @@ class Iteration(BatchIterator):
         turn: threading.Lock,
     ) -> None:
         self._turn = turn
-        self._maker, self._order, self._ahead, self._timeout_s = maker, order, ahead, timeout_s
+        self._maker, self._ahead, self._timeout_s = maker, ahead, timeout_s
         self._pending: collections.deque[tuple[Wanted, Future[Any]]] = collections.deque()
         self._num_pieces = _PIECES_PER_THREAD * num_threads
         if maker.source.is_small:  # several threads would wait for each other
@@ -147,11 +147,8 @@ class Iteration(BatchIterator):
         have_own = not all(each.is_safe for each in code_of_batches(maker.options, maker.source))
         self._in_order = _threads(1) if have_own else None
         self._home = Home()
-
-        def announce(wanted: Wanted) -> None:
-            pool.submit(tell, "hint", maker.options.dataset, wanted.upcoming)
-
-        self._drawing = Drawing(order.batches, hinted, announce)
+        dataset = maker.options.dataset
+        self._drawing = Drawing(batches, hinted, lambda *what: pool.submit(tell, dataset, *what))
         self._end_threads = functools.partial(_end_threads, pool, self._in_order)
         self._forgotten = weakref.finalize(self, self._end_threads, wait=False)
 
@@ -171,8 +168,7 @@ class Iteration(BatchIterator):
         except BaseException:
             self.close()
             raise
-        if len(wanted.finished):
-            self._pool.submit(tell, "forget", self._maker.options.dataset, wanted.finished)
+        self._drawing.forget(wanted)
         return pending.result(), wanted  # an error is this batch's alone: the next `take` returns the next batch
 
     @override
@@ -200,8 +196,8 @@ class Iteration(BatchIterator):
 
     def _begin(self, wanted: Wanted) -> Future[Any]:
         size = -(-len(wanted.keys) // (1 if self._maker.makes_whole else self._num_pieces))
-        maker, seed = self._maker, batch_seed(self._order, wanted)
-        pieces = cut(wanted.keys, wanted.places, maker.source, (self._order.seed, self._order.epoch), size)
+        maker, seed = self._maker, batch_seed(wanted.epoch_key, wanted.places)
+        pieces = cut(wanted.keys, wanted.places, maker.source, wanted.epoch_key, size)
         memory = maker.memory(len(wanted.keys))
 
         def finish(parts: list[Any]) -> Any:
@@ -227,24 +223,22 @@ class Iteration(BatchIterator):
 class CallerIteration(BatchIterator):
     """An epoch made in the user's thread: each batch when it is taken, one sample after the other."""
 
-    def __init__(self, maker: Maker, order: EpochBatches) -> None:
-        self._maker, self._order = maker, order
+    def __init__(self, maker: Maker, batches: Iterator[Wanted]) -> None:
+        self._maker = maker
 
-        def announce(wanted: Wanted) -> None:
+        def tell_now(what: Hint, indices: Indices) -> None:
             with contextlib.suppress(IndexError, TypeError, ValueError):  # the batch with that key raises it
-                tell("hint", maker.options.dataset, wanted.upcoming)
+                tell(maker.options.dataset, what, indices)
 
-        self._drawing = Drawing(order.batches, 0, announce)
+        self._drawing = Drawing(batches, 0, tell_now)
 
     @override
     def take(self) -> tuple[Any, Wanted]:
         wanted = self._drawing.next()
         if wanted is None:
             raise self._drawing.failure or StopIteration
-        maker, order = self._maker, self._order
-        batch = maker.whole(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
-        if len(wanted.finished):
-            tell("forget", maker.options.dataset, wanted.finished)
+        batch = self._maker.whole(wanted.keys, wanted.places, wanted.epoch_key)
+        self._drawing.forget(wanted)
         return batch, wanted
 
     @override

@@ -7,7 +7,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -18,10 +17,10 @@ from recordzoo.base.process import are_forked, can_fork, cores
 from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
-from recordzoo.loader.epochs import EpochBatches, IteratedOrders, SampledOrders, Wanted
+from recordzoo.loader.epochs import EpochKey, IteratedOrders, SampledOrders, Wanted
 from recordzoo.loader.frameworks import FrameworkLoader, Ranks
 from recordzoo.loader.iteration import BatchIterator, CallerIteration, Iteration, OnDevice, Unbegun
-from recordzoo.loader.making import BatchOptions, Less, Maker, batch_seed
+from recordzoo.loader.making import BatchOptions, Maker, batch_seed
 from recordzoo.loader.order import hash_key, truth_value, whole_number
 from recordzoo.loader.parts import Mix
 from recordzoo.loader.placement import Placement, place, sample_lines, warn
@@ -264,20 +263,17 @@ class RecordLoader(FrameworkLoader):
             )
         warn(source)
         where = self._placement(maker).where
-        order = self._orders.begin()
+        key, batches = self._orders.begin()
         if where == "processes":
-            iteration = self._in_processes(maker, order)
+            iteration = self._in_processes(maker, batches, key)
         else:
             self._processes = None
-            iteration = CallerIteration(maker, order) if where == "caller" else self._in_threads(maker, order)
+            iteration = CallerIteration(maker, batches) if where == "caller" else self._in_threads(maker, batches)
         if self.device.type == "cpu":
             return iteration
 
         def arrived(batch: Any, wanted: Wanted) -> Any:
-            seed = batch_seed(order, wanted)
-            if isinstance(batch, Less):
-                return Less(maker.arrived(batch.batch, seed), batch.failures)
-            return maker.arrived(batch, seed)
+            return maker.arrived(batch, batch_seed(key, wanted.places))
 
         return OnDevice(iteration, self.device, arrived)
 
@@ -289,12 +285,12 @@ class RecordLoader(FrameworkLoader):
         found = place(maker.options, maker.source, self.workers, self.num_workers, is_own_order=is_own_order)
         return Placement("caller", self._no_processes) if self._no_processes and found.where == "processes" else found
 
-    def _in_threads(self, maker: Maker, order: EpochBatches) -> BatchIterator:
+    def _in_threads(self, maker: Maker, batches: Iterator[Wanted]) -> BatchIterator:
         num_threads = max(1, self.num_workers)
         prefetch_factor = _PREFETCH_FACTOR if self.prefetch_factor is None else self.prefetch_factor
         return Iteration(
             maker,
-            order,
+            batches,
             num_threads,
             # Single samples: as many ahead as with worker processes, or most threads would wait.
             ahead=prefetch_factor * (1 if self.batch_sampler is not None else num_threads),
@@ -309,10 +305,10 @@ class RecordLoader(FrameworkLoader):
             self._turn = os.getpid(), threading.Lock()
         return self._turn[1]
 
-    def _in_processes(self, maker: Maker, order: EpochBatches) -> BatchIterator:
+    def _in_processes(self, maker: Maker, batches: Iterator[Wanted], epoch_key: EpochKey) -> BatchIterator:
         def instead(err: Exception, left: Iterator[Wanted]) -> BatchIterator:
             self._no_processes = self._why_no_processes(err)
-            return CallerIteration(maker, replace(order, batches=left))
+            return CallerIteration(maker, left)
 
         if maker.source.leaves:
             compiled_code(waits=self.precision == "fast")  # once, for all worker processes
@@ -321,7 +317,7 @@ class RecordLoader(FrameworkLoader):
         kept = self._processes if self.persistent_workers else None
         if kept is not None and kept[0].is_usable and list(map(id, kept[2])) == list(map(id, key)):
             with contextlib.suppress(Exception):  # a worker was killed since the last epoch: others are started
-                return ProcessIteration(kept[0], kept[1], order, instead)
+                return ProcessIteration(kept[0], kept[1], batches, instead)
         tasks = Tasks(self.dataset, _HINTED)
         workplace = Workplace(maker, self._worker_init_fn)
         loader = Workers(
@@ -333,7 +329,7 @@ class RecordLoader(FrameworkLoader):
             timeout=self.timeout,
             worker_init_fn=workplace.begin,
             multiprocessing_context=self.multiprocessing_context,
-            generator=torch.Generator().manual_seed(self._workers_seed(order)),
+            generator=torch.Generator().manual_seed(self._workers_seed(epoch_key)),
             prefetch_factor=max(1, self.prefetch_factor or 0),
             persistent_workers=self.persistent_workers,
         )
@@ -341,11 +337,11 @@ class RecordLoader(FrameworkLoader):
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Got pickle error")  # of torch, before it raises the error
-                return ProcessIteration(loader, tasks, order, instead)
+                return ProcessIteration(loader, tasks, batches, instead)
         except Exception as err:
             if getattr(multiprocessing.current_process(), "_inheriting", False):
                 raise  # a spawned process, which runs a script that has no `if __name__ == "__main__"`
-            return instead(err, order.batches)
+            return instead(err, batches)
 
     def _why_no_processes(self, err: Exception) -> str:
         """Say why worker processes cannot be started or used: in the log, or as an error if they were asked for."""
@@ -420,10 +416,10 @@ class RecordLoader(FrameworkLoader):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_no_processes": "", "_processes": None, "_turn": None}
 
-    def _workers_seed(self, order: EpochBatches) -> int:
+    def _workers_seed(self, epoch_key: EpochKey) -> int:
         """Return the seed of worker processes; it differs between ranks."""
         rank = getattr(self.sampler, "rank", None)
-        return int(hash_key(order.seed, order.epoch, Ranks().now()[1] if rank is None else rank)) >> 1
+        return int(hash_key(*epoch_key, Ranks().now()[1] if rank is None else rank)) >> 1
 
 
 def batch_options(loader: RecordLoader) -> BatchOptions:

@@ -17,7 +17,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map as _collating
 from recordzoo.errors import ArgumentError, CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.families.selection import Uneven
 from recordzoo.images.decode import OPENED_AT_ONCE, Frame
-from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
+from recordzoo.loader.epochs import EpochKey, Keys, indices_of
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, size_after
 from recordzoo.loader.render import Precision, render
@@ -47,9 +47,9 @@ def local_seeds(seed: int, epoch: int, places: NDArray[np.int64]) -> NDArray[np.
     return hash_keys(hash_key(seed, epoch, _DRAWS + 1), places) >> np.uint64(32)
 
 
-def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
-    """Return the seed for `collate_fn` and `batch_transform`."""
-    seeds = local_seeds(order.seed, order.epoch, wanted.places[:1])
+def batch_seed(epoch_key: EpochKey, places: NDArray[np.int64]) -> int:
+    """Return the seed for `collate_fn` and `batch_transform`, from the places of the batch."""
+    seeds = local_seeds(*epoch_key, places[:1])
     return (int(seeds[0]) if len(seeds) else 0) ^ _OF_BATCH
 
 
@@ -100,19 +100,14 @@ class BatchPiece:
         return BatchPiece(self.start, *(np.asarray(column)[numbers] for column in columns))
 
 
-def cut(keys: Keys, places: NDArray[np.int64], source: Source, order: tuple[int, int], size: int) -> list[BatchPiece]:
-    """Cut a batch into pieces of a size; an empty batch is one piece.
-
-    Args:
-        keys, places: As of `Wanted`.
-        order: Seed and epoch.
-    """
+def cut(keys: Keys, places: NDArray[np.int64], source: Source, epoch_key: EpochKey, size: int) -> list[BatchPiece]:
+    """Cut a batch, described as in `Wanted`, into pieces of a size; an empty batch is one piece."""
     leaves = inner = np.empty(0, np.int64)
     if source.leaves:
         leaves, inner = source.locate(indices_of(keys, source.kind))
     count = max((sum(plan.num_draws for plan in leaf.views.plans) for leaf in source.leaves), default=0)
-    draws = uniforms(*order, places, count)
-    seeds = local_seeds(*order, places)
+    draws = uniforms(*epoch_key, places, count)
+    seeds = local_seeds(*epoch_key, places)
     pieces = []
     for start in range(0, max(1, len(keys)), max(1, size)):
         here = slice(start, start + size)
@@ -339,21 +334,19 @@ class Maker(ABC):
                     "dataset a transform that makes tensors of them, such as transform=T.Compose([T.RandomResizedCrop("
                     "224), T.ToTensor()]) (a target_transform for images in targets), or pass a collate_fn."
                 ) from err
-        if options.device.type != "cpu":
-            return batch
-        if isinstance(batch, Less):
-            return Less(self._transformed(batch.batch, seed), batch.failures)
-        return self._transformed(batch, seed)
+        return self.arrived(batch, seed) if options.device.type == "cpu" else batch
 
-    def whole(self, keys: Keys, places: NDArray[np.int64], order: tuple[int, int], seed: int) -> Any:
-        """Make a batch in one piece, in the thread that calls; the arguments are those of `cut` and `batch`."""
-        (piece,) = cut(keys, places, self.source, order, len(keys))
+    def whole(self, keys: Keys, places: NDArray[np.int64], epoch_key: EpochKey) -> Any:
+        """Make a batch in one piece, in the thread that calls; the arguments are those of `cut`."""
+        (piece,) = cut(keys, places, self.source, epoch_key, len(keys))
         memory = self.memory(len(piece))
-        return self.batch(memory, [self.make(piece, memory)], seed)
+        return self.batch(memory, [self.make(piece, memory)], batch_seed(epoch_key, places))
 
     def arrived(self, batch: Any, seed: int) -> Any:
         """Finish a batch on the user's device."""
-        return self._transformed(batch, seed)
+        if isinstance(batch, Less):
+            return Less(self._arrived(batch.batch, seed), batch.failures)
+        return self._arrived(batch, seed)
 
     @abstractmethod
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
@@ -363,7 +356,7 @@ class Maker(ABC):
     def _collated(self, memory: Memory, parts: list[Any]) -> Any:
         """Build a batch from the parts that `_make` returned."""
 
-    def _transformed(self, batch: Any, seed: int) -> Any:
+    def _arrived(self, batch: Any, seed: int) -> Any:
         """Return a batch after `batch_transform`, whose arguments are the parts of the batch."""
         transform = self.options.batch_transform
         if transform is None:

@@ -231,15 +231,15 @@ def hint_remote(dataset: Sized, keys: Any) -> None:
     """
     if isinstance(keys, np.ndarray) and any(True for _ in remotes(dataset)):
         with contextlib.suppress(IndexError):  # the batch with that key raises it
-            tell("hint", dataset, keys)
+            tell(dataset, "hint", keys)
 
 
-def tell(what: Literal["hint", "will_need", "forget"], dataset: Sized, indices: Int64s) -> None:
-    """Tell the kernel which samples are read soon, here or by other processes, or not soon again.
+Hint = Literal["hint", "will_need", "forget"]
+"""A method of `RecordReader`."""
 
-    Args:
-        what: The method of `RecordReader`.
-    """
+
+def tell(dataset: Sized, what: Hint, indices: Int64s) -> None:
+    """Tell the kernel which samples are read soon, here or by other processes, or not soon again."""
     located = locate(dataset, indices)
     if located is not None:
         for number, reader in enumerate(located.readers):

@@ -167,7 +167,7 @@ class RowMaker(Maker):
         self._pointwise: list[Pointwise | None] = []  # of each view; None: the device computes the values
         for plan in self._views.plans:
             assert plan.size is not None
-            # Boxes are erased in the finished values. `arrived` expects three channels.
+            # Boxes are erased in the finished values. `_arrived` expects three channels.
             is_here = options.device.type == "cpu" or plan.erases or self._channels == 1
             shape, dtype = (self._channels, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
             memory_format, pinned = options.memory_format, options.is_pinned
@@ -238,7 +238,7 @@ class RowMaker(Maker):
         return leaf.transformed(index, leaf.target(index))
 
     @override
-    def arrived(self, batch: Any, seed: int) -> Any:
+    def _arrived(self, batch: Any, seed: int) -> Any:
         """Convert and normalise images that were sent as bytes."""
         images, targets = batch
         views = images if self._views.is_list else [images]
@@ -246,7 +246,7 @@ class RowMaker(Maker):
             view if pointwise is not None else with_values(plan, view)
             for view, plan, pointwise in zip(views, self._views.plans, self._pointwise, strict=True)
         ]
-        return super().arrived([done if self._views.is_list else done[0], targets], seed)
+        return super()._arrived([done if self._views.is_list else done[0], targets], seed)
 
 
 def with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:

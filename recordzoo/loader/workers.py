@@ -22,10 +22,10 @@ from typing_extensions import override
 from recordzoo.base.files import positions_of_open, reopen_at
 from recordzoo.base.process import Background, at_fork
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted, read_keys
+from recordzoo.loader.epochs import Drawing, EpochKey, Indices, Keys, Wanted, read_keys
 from recordzoo.loader.iteration import BatchIterator, Home, late
-from recordzoo.loader.making import Maker, batch_seed
-from recordzoo.loader.parts import hint_remote, tell
+from recordzoo.loader.making import Maker
+from recordzoo.loader.parts import Hint, hint_remote, tell
 from recordzoo.loader.samples import maker_of
 
 # Any, in all of this module: a batch is what the collate function makes.
@@ -39,7 +39,7 @@ _CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization err
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
 
 
-_Task = tuple[Keys, NDArray[np.int64], tuple[int, int], int]
+_Task = tuple[Keys, NDArray[np.int64], EpochKey]
 """A batch for a worker process: the arguments of `Maker.whole`.
 
 Random numbers for its samples are computed there: a worker that was not forked decides for itself what is compiled.
@@ -71,39 +71,33 @@ class Tasks:
         self._dataset, self._num_hinted = dataset, num_hinted
         self.given: collections.deque[Wanted] = collections.deque()
 
-    def begin(self, order: EpochBatches) -> None:
-        """Make this epoch the current one."""
+    def begin(self, batches: Iterator[Wanted]) -> None:
+        """Begin an epoch."""
 
-        def announce(wanted: Wanted) -> None:
-            _hints.submit(functools.partial(tell, "will_need", self._dataset, wanted.upcoming))
+        def tell_later(what: Hint, indices: Indices) -> None:
+            # Other processes read them: this process has nothing to prefetch for itself.
+            _hints.submit(functools.partial(tell, self._dataset, "will_need" if what == "hint" else what, indices))
 
-        self._order, self._drawing = order, Drawing(order.batches, self._num_hinted, announce)
+        self.drawing = Drawing(batches, self._num_hinted, tell_later)
         self.given.clear()
 
     def __iter__(self) -> Iterator[_Task]:
-        order = self._order
-        while (wanted := self._drawing.next()) is not None:
+        while (wanted := self.drawing.next()) is not None:
             self.given.append(wanted)
-            yield wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted)
-
-    @property
-    def failure(self) -> Exception | None:
-        """The order's exception, raised after the last batch."""
-        return self._drawing.failure
+            yield wanted.keys, wanted.places, wanted.epoch_key
 
     def left(self) -> Iterator[Wanted]:
         """Iterate over the batches that the user has not received."""
         yield from self.given
-        while (wanted := self._drawing.next()) is not None:
+        while (wanted := self.drawing.next()) is not None:
             yield wanted
-        if self.failure is not None:
-            raise self.failure
+        if self.drawing.failure is not None:
+            raise self.drawing.failure
 
     def taken(self) -> Wanted:
         """Return the oldest batch given to a worker, which the user receives now."""
         wanted = self.given.popleft()
-        if len(wanted.finished):
-            _hints.submit(functools.partial(tell, "forget", self._dataset, wanted.finished))
+        self.drawing.forget(wanted)
         return wanted
 
 
@@ -203,22 +197,22 @@ class ProcessIteration(BatchIterator):
         self,
         loader: Workers,
         tasks: Tasks,
-        order: EpochBatches,
+        batches: Iterator[Wanted],
         instead: Callable[[Exception, Iterator[Wanted]], BatchIterator],
     ) -> None:
-        tasks.begin(order)
+        tasks.begin(batches)
         self._make_instead = instead
         self._instead: BatchIterator | None = None
         loader.owner += 1
         self._tasks, self._loader, self._number = tasks, loader, loader.owner
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
-        batches: Any = iter(loader)  # of a private class of torch's
-        self._batches: Any = batches
+        made: Any = iter(loader)  # of a private class of torch's
+        self._batches: Any = made
         # Not torch's iterator itself: the user's functions, which it has, may refer to this object.
-        queues = () if self._is_kept else tuple(batches._index_queues)
-        self._forgotten = weakref.finalize(self, _tell_to_end, loader.home, batches._workers_done_event, queues)
+        queues = () if self._is_kept else tuple(made._index_queues)
+        self._forgotten = weakref.finalize(self, _tell_to_end, loader.home, made._workers_done_event, queues)
         self._forgotten.atexit = False
-        _begun.add(batches)
+        _begun.add(made)
 
     def take(self) -> tuple[Any, Wanted]:
         """See `BatchIterator`.
@@ -273,7 +267,7 @@ class ProcessIteration(BatchIterator):
         try:
             return next(self._batches)
         except StopIteration:
-            raise (self._tasks.failure or StopIteration) from None
+            raise (self._tasks.drawing.failure or StopIteration) from None
         except RuntimeError as err:
             if "timed out after" not in str(err):
                 raise
