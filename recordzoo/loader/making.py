@@ -26,6 +26,7 @@ from recordzoo.loader.stores import Leaf
 
 _DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
+_PART = 0x9E3779B9  # distance between the seeds of a sample's views and target
 
 # Any, in all of this module: images and targets are what the dataset has, a batch is what the collate function makes.
 
@@ -94,6 +95,10 @@ class BatchPiece:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def seed(self, number: int, part: int = 0) -> int:
+        """Return the seed of one part of a sample: the number of a view, or -1 for the target."""
+        return (int(self.seeds[number]) + part * _PART) % (1 << 32)
+
     def of(self, numbers: list[int]) -> "BatchPiece":
         """Return a piece of some of the samples, with the same start. Keys must be indices."""
         columns = (self.keys, self.leaves, self.inner, self.draws, self.seeds)
@@ -122,6 +127,7 @@ class Opened:
     Attributes:
         index: The sample's index in `leaf`.
         draws: Random numbers for the plan's ending.
+        seed: For the transforms that run as written.
     """
 
     leaf: Leaf
@@ -130,6 +136,7 @@ class Opened:
     frame: Frame
     actions: list[Action]
     draws: list[float]
+    seed: int
 
     @property
     def size(self) -> Size:
@@ -156,7 +163,7 @@ class Opened:
         assert self.plan.ending is not None
         with self.leaf.noting(self.index):
             actions = decide(self.plan.ending.steps, (frame.height, frame.width), self.draws)
-        return Opened(self.leaf, self.index, self.plan.ending, frame, actions, [])
+        return Opened(self.leaf, self.index, self.plan.ending, frame, actions, [], self.seed)
 
 
 def opened_at_once(source: Source) -> int:
@@ -172,14 +179,15 @@ def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
     with leaf.naming(index):
         frame = leaf.frame(index)
         opened = []
-        for plan in leaf.views.plans:
+        for view, plan in enumerate(leaf.views.plans):
             actions = decide(plan.steps, (frame.height, frame.width), draws)
-            opened.append(Opened(leaf, index, plan, frame, actions, draws[plan.num_own_draws : plan.num_draws]))
+            left, seed = draws[plan.num_own_draws : plan.num_draws], piece.seed(number, view)
+            opened.append(Opened(leaf, index, plan, frame, actions, left, seed))
             draws = draws[plan.num_draws :]
         if len(opened) > 1:
             frame = decoded_once(frame, [view.actions for view in opened])
-            for view in opened:
-                view.frame = frame
+            for each in opened:
+                each.frame = frame
     return opened
 
 

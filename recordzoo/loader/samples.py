@@ -4,7 +4,6 @@
 maybe between a compiled prefix and suffix; `JointMaker`, those with joint transforms of image and target.
 """
 
-import contextlib
 import functools
 import threading
 import weakref
@@ -41,12 +40,6 @@ from recordzoo.loader.table import as_given
 
 Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 """Allocates an uninitialised tensor of a shape and dtype."""
-
-Seeding = Callable[[], contextlib.AbstractContextManager[None]]
-"""Returns the context for the user's functions on one sample: seeded generators, or nothing."""
-
-_PART = 0x9E3779B9
-"""Distance between the seeds of a sample's views and target."""
 
 _WRITERS = 16
 """Maximum number of cached row writers, one per image size."""
@@ -296,7 +289,7 @@ class SampleMaker(Maker):
         keys = piece.keys if isinstance(piece.keys, list) else piece.keys.tolist()
         if self.makes_whole:
             return self.options.dataset.__getitems__(keys)
-        return [self._taken(piece, number, key) for number, key in enumerate(keys)]
+        return [self._taken(key, piece.seed(number)) for number, key in enumerate(keys)]
 
     @override
     def _collated(self, memory: Memory, parts: list[Any]) -> Any:
@@ -327,8 +320,8 @@ class SampleMaker(Maker):
                 check_sizes(self.source, [(part.piece, part.images) for part in made], err)
             raise
 
-    def _taken(self, piece: BatchPiece, number: int, key: Any) -> Any:
-        with self._seeding(piece, number):
+    def _taken(self, key: Any, seed: int) -> Any:
+        with self.options.seeding(seed):
             return self.options.dataset[key]
 
     def _made(self, piece: BatchPiece) -> Made:
@@ -342,7 +335,7 @@ class SampleMaker(Maker):
         for start in range(0, len(piece), at_once):
             numbers = range(start, min(start + at_once, len(piece)))
             opened = [open_views(self.source, piece, number) for number in numbers]
-            images += self._images(piece, numbers, opened, rows)
+            images += self._images(opened, rows)
             for number in numbers:
                 leaf = self.source.leaves[piece.leaves[number]]
                 target = leaf.target(int(piece.inner[number]))
@@ -354,10 +347,12 @@ class SampleMaker(Maker):
     def _target(self, piece: BatchPiece, number: int, target: Any) -> Any:
         """Return the target of a sample after its `target_transform`."""
         leaf = self.source.leaves[piece.leaves[number]]
-        with self._seeding(piece, number, -1) if leaf.target_transform is not None else contextlib.nullcontext():
+        if leaf.target_transform is None:
+            return target
+        with self.options.seeding(piece.seed(number, -1)):
             return leaf.transformed(int(piece.inner[number]), target)
 
-    def _images(self, piece: BatchPiece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
+    def _images(self, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
         """Return the images of some samples of a piece: for each its view, or a list of views."""
         views: list[list[Any]] = [[None] * len(each) for each in opened]
         for view, memory in enumerate(rows):
@@ -368,19 +363,13 @@ class SampleMaker(Maker):
             if len(plans) != 1 or sum(map(len, plans.values())) < len(opened):
                 memory.give_up()
             for places in plans.values():
-                seedings = [functools.partial(self._seeding, piece, numbers[place], view) for place in places]
-                made = self._images_of([opened[place][view] for place in places], seedings, memory)
+                made = self._images_of([opened[place][view] for place in places], memory)
                 for place, image in zip(places, made, strict=True):
                     views[place][view] = image
         return [made if each[0].leaf.views.is_list else made[0] for made, each in zip(views, opened, strict=True)]
 
-    def _images_of(self, opened: list[Opened], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
-        """Apply all transforms of one plan to images.
-
-        Args:
-            seedings: Seed the transforms that run as written, per image.
-            rows: Memory for images that end as tensors.
-        """
+    def _images_of(self, opened: list[Opened], rows: "Rows") -> list[Any]:
+        """Apply all transforms of one plan to images; those that end as tensors are in `rows`."""
         plan = opened[0].plan
         if plan.is_whole:
             return self._tensors(opened, rows)
@@ -389,9 +378,8 @@ class SampleMaker(Maker):
         else:
             samples = self._pictures(opened)
         if plan.rest:
-            rest = plan.rest
-            samples = [_through(rest, *each) for each in zip(opened, samples, seedings, strict=True)]
-        return samples if plan.ending is None else self._ended(opened, samples, seedings, rows)
+            samples = [self._through(plan.rest, *each) for each in zip(opened, samples, strict=True)]
+        return samples if plan.ending is None else self._ended(opened, samples, rows)
 
     def _tensors(self, opened: list[Opened], rows: "Rows", *, is_ending: bool = False) -> list[torch.Tensor]:
         """Render images of one plan; in one tensor if all have the same size."""
@@ -436,7 +424,7 @@ class SampleMaker(Maker):
             found = self._writers[id(plan), size] = RowWriter(plan, size, self.options.precision, plan.pointwise)
         return found
 
-    def _ended(self, opened: list[Opened], samples: list[Any], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
+    def _ended(self, opened: list[Opened], samples: list[Any], rows: "Rows") -> list[Any]:
         """Apply the compiled suffix; call its transforms instead where the samples are not RGB images."""
         plan = opened[0].plan
         assert plan.ending is not None
@@ -447,16 +435,19 @@ class SampleMaker(Maker):
             return self._tensors(known, rows, is_ending=True)
         rows.give_up()
         made: list[Any] = []
-        for image, each, sample, seeding in zip(images, opened, samples, seedings, strict=True):
+        for image, each, sample in zip(images, opened, samples, strict=True):
             if image is None:
-                made.append(_through(plan.ending.fused, each, sample, seeding))
+                made.append(self._through(plan.ending.fused, each, sample))
             else:
                 made += self._tensors([image], rows)
         return made
 
-    def _seeding(self, piece: BatchPiece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
-        """Return the context for one part of a sample: the number of a view, or -1 for the target."""
-        return self.options.seeding((int(piece.seeds[number]) + part * _PART) % (1 << 32))
+    def _through(self, transforms: Iterable[Transform], opened: Opened, sample: Any) -> Any:
+        """Call transforms as written."""
+        with self.options.seeding(opened.seed), opened.leaf.noting(opened.index):
+            for transform in transforms:
+                sample = transform(sample)
+        return sample
 
 
 class JointMaker(SampleMaker):
@@ -476,21 +467,20 @@ class JointMaker(SampleMaker):
             return made.images[0], made.targets[0]
         image, target = leaf.sample(index)
         plan, draws = leaf.plan, piece.draws[number].tolist()
-        seeding = functools.partial(self._seeding, piece, number)
-        frame = frame_of(image)
+        seed, frame = piece.seed(number), frame_of(image)
         if frame is None or not plan.takes(target, (frame.height, frame.width)):
             image = leaf.as_plain(image, index)
-            with seeding(), leaf.noting(index):
+            with self.options.seeding(seed), leaf.noting(index):
                 if plan.is_joint:
                     image, target = plan.transforms(image, target)
                 else:
                     image = plan.transforms.transform(image)
         else:
-            with self._seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
+            with self.options.seeding(piece.seed(number, -1)), leaf.noting(index):  # as `SampleMaker` seeds a target
                 actions, target = plan.decide(frame, target, draws)
-            opened = Opened(leaf, index, plan.image, frame, actions, draws[plan.image.num_own_draws :])
-            (image,) = self._images_of([opened], [seeding], together)
-            with seeding(), leaf.noting(index):
+            opened = Opened(leaf, index, plan.image, frame, actions, draws[plan.image.num_own_draws :], seed)
+            (image,) = self._images_of([opened], together)
+            with self.options.seeding(seed), leaf.noting(index):
                 for transform in plan.rest:
                     image, target = transform(image, target)
         return image, self._target(piece, number, target) if self.runs_own else target
@@ -522,14 +512,6 @@ class Rows:
     def whole(self) -> torch.Tensor | None:
         """The tensor of all images in order; None if some were allocated on their own."""
         return self._tensor if self._taken == self._count and not self._is_given_up else None
-
-
-def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:
-    """Call transforms as written."""
-    with seeding(), opened.leaf.noting(opened.index):
-        for transform in transforms:
-            sample = transform(sample)
-    return sample
 
 
 def known_frame(plan: Plan, sample: Any) -> Frame | None:
