@@ -1,8 +1,7 @@
-"""Read torchvision's transforms that move pixels. Steps with a class of their own stand before these functions."""
+"""Read torchvision's transforms that move pixels."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,13 @@ from torchvision.ops import box_iou
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as v1_functional
 from torchvision.transforms.v2 import functional as v2_functional
-from typing_extensions import override
 
 from recordzoo.loader.plan import (
     ATTEMPTS,
     Action,
     Arithmetic,
     Crop,
+    Decided,
     Draws,
     Flip,
     Int64s,
@@ -55,40 +54,6 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
     if longest is not None and new_long > longest:
         new_short, new_long = int(longest * new_short / new_long), longest
     return (new_long, new_short) if width <= height else (new_short, new_long)
-
-
-@dataclass(frozen=True)
-class IoUCropStep(Step):
-    """`RandomIoUCrop`: a crop with enough of a box; boxes whose center is outside become empty.
-
-    Attributes:
-        transform: The transform, for its options.
-    """
-
-    transform: Any = None
-
-    @override
-    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
-        its, (height, width) = self.transform, size
-        given = next(leaf for leaf in pytree.tree_leaves(target) if isinstance(leaf, tv_tensors.BoundingBoxes))
-        boxes = v2_functional.convert_bounding_box_format(given.as_subclass(torch.Tensor), given.format, "XYXY")
-        x, y = 0.5 * (boxes[..., 0] + boxes[..., 2]), 0.5 * (boxes[..., 1] + boxes[..., 3])
-        random = np.random.default_rng(int(draws[0] * (1 << 53)))
-        while True:
-            least = its.options[random.integers(len(its.options))]
-            if least >= 1.0:
-                return [], None
-            for _ in range(its.trials):
-                shares = its.min_scale + (its.max_scale - its.min_scale) * random.random(2)
-                w, h = int(width * shares[0]), int(height * shares[1])
-                if not its.min_aspect_ratio <= w / h <= its.max_aspect_ratio or w == 0:
-                    continue
-                left, top = int((width - w) * random.random()), int((height - h) * random.random())
-                is_inside = (left < x) & (x < left + w) & (top < y) & (y < top + h)
-                box = torch.tensor([[left, top, left + w, top + h]], dtype=boxes.dtype)
-                if is_inside.any() and box_iou(boxes[is_inside], box).max() >= least:
-                    found = Crop(top, left, h, w)
-                    return [found], {**_box(found), "is_within_crop_area": is_inside}
 
 
 def _box(crop: Crop) -> dict[str, Any]:
@@ -338,15 +303,37 @@ def _with_resize(
 
 
 def iou_crop(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomIoUCrop`."""
+    """Read `RandomIoUCrop`: a crop with enough of a box; boxes whose center is outside become empty."""
     if not plan.is_joint:
         raise UnknownTransformError("it needs boxes")
 
     def actions(size: Size, draws: Draws) -> list[Action]:
         raise AssertionError("the crop depends on the boxes")
 
-    # The number is the seed of a generator: the number of attempts has no limit.
-    return _before_float(plan, IoUCropStep(actions, 1, _varying, moves=True, transform=transform))
+    def decide(target: Any, size: Size, draws: Draws) -> Decided:
+        height, width = size
+        given = next(leaf for leaf in pytree.tree_leaves(target) if isinstance(leaf, tv_tensors.BoundingBoxes))
+        boxes = v2_functional.convert_bounding_box_format(given.as_subclass(torch.Tensor), given.format, "XYXY")
+        x, y = 0.5 * (boxes[..., 0] + boxes[..., 2]), 0.5 * (boxes[..., 1] + boxes[..., 3])
+        random = np.random.default_rng(int(draws[0] * (1 << 53)))  # the number of attempts has no limit
+        while True:
+            least = transform.options[random.integers(len(transform.options))]
+            if least >= 1.0:
+                return [], None
+            for _ in range(transform.trials):
+                low, high = transform.min_scale, transform.max_scale
+                shares = low + (high - low) * random.random(2)
+                w, h = int(width * shares[0]), int(height * shares[1])
+                if not transform.min_aspect_ratio <= w / h <= transform.max_aspect_ratio or w == 0:
+                    continue
+                left, top = int((width - w) * random.random()), int((height - h) * random.random())
+                is_inside = (left < x) & (x < left + w) & (top < y) & (y < top + h)
+                box = torch.tensor([[left, top, left + w, top + h]], dtype=boxes.dtype)
+                if is_inside.any() and box_iou(boxes[is_inside], box).max() >= least:
+                    found = Crop(top, left, h, w)
+                    return [found], {**_box(found), "is_within_crop_area": is_inside}
+
+    return _before_float(plan, Step(actions, 1, _varying, moves=True, of_target=decide))
 
 
 def _before_float(plan: Plan, step: Step) -> Plan:

@@ -112,7 +112,7 @@ def code_of_batches(options: BatchOptions, source: Source) -> list[Code]:
 
 def _joint_transforms(source: Source) -> list[Code]:
     """List known joint transforms: they run as written for targets with an image, which only the samples show."""
-    leaves = [leaf for leaf in source.leaves if isinstance(leaf, JointLeaf) and leaf.plan.is_joint]
+    leaves = [leaf for leaf in source.leaves if isinstance(leaf, JointLeaf) and leaf.plan.image.is_joint]
     return [_code(leaf.plan.transforms) for leaf in leaves]
 
 
@@ -167,7 +167,7 @@ def sample_lines(maker: Maker) -> list[str]:
             lines += _rest_lines(plan.rest, plan.reason)
             if plan.ending is not None:
                 lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
-        if isinstance(leaf, JointLeaf) and leaf.plan.is_joint:
+        if isinstance(leaf, JointLeaf) and leaf.plan.image.is_joint:
             lines.append("boxes and masks are moved as the image is, by torchvision")
             lines += _rest_lines(leaf.plan.rest, leaf.plan.image.reason)
         if leaf.target_transform is not None:

@@ -34,6 +34,9 @@ Int64s = NDArray[np.int64]
 Draws = Sequence[float]
 """Random numbers from 0 to 1, 1 excluded."""
 
+Decided = tuple[list["Action"], dict[str, Any] | None]
+"""Actions on an image, and the parameters by which boxes and masks follow the first of them; None if they stay."""
+
 Arithmetic = Literal["Pillow", "torch", "float"]
 """How torchvision resamples bytes: PIL images with Pillow's integers, tensors with torch's (v2) or as float32 (v1)."""
 
@@ -133,6 +136,7 @@ class Step:
         decide_many: Decides for many images of one size, a row of random numbers for each; only for steps that crop or
             flip at random, and fill with black. Row y of the result is row y0 + dy * y of the image: returns (y0, x0)
             and (dy, dx), int64 [n, 2].
+        of_target: Decides as `decide_with`, if the boxes of the target count.
     """
 
     actions: Callable[[Size, Draws], list[Action]]
@@ -143,13 +147,16 @@ class Step:
     is_exact: bool = True
     loses_info: bool = False
     decide_many: Callable[[Size, NDArray[np.float64]], tuple[Int64s, Int64s]] | None = None
+    of_target: Callable[[Any, Size, Draws], Decided] | None = None
 
     def output(self, size: Size | None) -> Size | None:
         """Return the size of the result; None if it differs between images."""
         return size if self.result is None else self.result(size)
 
-    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
+    def decide_with(self, target: Any, size: Size, draws: Draws) -> Decided:
         """Decide the actions on an image with a target; return them with their `params`."""
+        if self.of_target is not None:
+            return self.of_target(target, size, draws)
         actions = self.actions(size, draws)
         return actions, self.params(actions[0], size) if actions else None
 

@@ -38,9 +38,6 @@ from recordzoo.loader.table import as_given
 
 # Any, in all of this module: targets and samples are what the dataset has, a batch is what the collate function makes.
 
-Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Allocates an uninitialised tensor of a shape and dtype."""
-
 _WRITERS = 16
 """Maximum number of cached row writers, one per image size."""
 
@@ -400,20 +397,17 @@ class SampleMaker(Maker):
         return made
 
     def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
-        pictures = [to_picture(each) for each in self._pixels(opened)]
+        plan = opened[0].plan
+        if plan.size is None or min(plan.size) < 1:
+            pictures = [to_picture(each.render(self.options.precision)) for each in opened]
+        else:
+            shape = len(opened), 3, *plan.size
+            memory = torch.empty(shape, dtype=torch.uint8, memory_format=torch.channels_last, device="cpu")
+            self._writer(plan, plan.size).fill(memory, opened)
+            pictures = [to_picture(each) for each in memory]
         for picture, each in zip(pictures, opened, strict=True):
             picture.info = each.info()  # `ImageOps.exif_transpose` and others look there
         return pictures
-
-    def _pixels(self, opened: list[Opened]) -> Iterable[torch.Tensor]:
-        plan = opened[0].plan
-        if plan.size is None or min(plan.size) < 1:
-            return [each.render(self.options.precision) for each in opened]
-        memory = torch.empty(
-            (len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last, device="cpu"
-        )
-        self._writer(plan, plan.size).fill(memory, opened)
-        return memory
 
     def _writer(self, plan: Plan, size: Size) -> RowWriter:
         """Return the row writer of a plan and size; a few are kept."""
@@ -471,7 +465,7 @@ class JointMaker(SampleMaker):
         if frame is None or not plan.takes(target, (frame.height, frame.width)):
             image = leaf.as_plain(image, index)
             with self.options.seeding(seed), leaf.noting(index):
-                if plan.is_joint:
+                if plan.image.is_joint:
                     image, target = plan.transforms(image, target)
                 else:
                     image = plan.transforms.transform(image)
@@ -489,7 +483,7 @@ class JointMaker(SampleMaker):
 class Rows:
     """Memory for the images of one view of a piece: one tensor, as long as sizes and dtypes are equal."""
 
-    def __init__(self, count: int, allocate: Allocator) -> None:
+    def __init__(self, count: int, allocate: Callable[[tuple[int, ...], torch.dtype], torch.Tensor]) -> None:
         self._count, self._allocate = count, allocate
         self._taken, self._tensor = 0, torch.empty(0)
         self._is_given_up = False
@@ -541,17 +535,15 @@ def _are_rows(options: BatchOptions, source: Source) -> bool:
     leaves = source.leaves
     if not leaves or any(isinstance(leaf, JointLeaf) for leaf in leaves):
         return False
-    views = [leaf.views for leaf in leaves]
-    if len({leaf.is_gray for leaf in leaves}) > 1:
-        return False
     kinds = {
-        (each.is_list, *((plan.size, plan.pointwise.operations, plan.erases) for plan in each.plans)) for each in views
+        (
+            leaf.is_gray,
+            leaf.views.is_list,
+            *((plan.size, plan.pointwise.operations, plan.erases) for plan in leaf.views.plans),
+        )
+        for leaf in leaves
     }
+    plans = [plan for leaf in leaves for plan in leaf.views.plans]
     is_random = options.deterministic and any(leaf.target_transform is not None for leaf in leaves)
-    return (
-        not is_random
-        and options.stacks
-        and len(kinds) == 1
-        and all(plan.is_whole for each in views for plan in each.plans)
-        and all(plan.size is not None for plan in views[0].plans)
-    )
+    are_alike = len(kinds) == 1 and all(plan.is_whole and plan.size is not None for plan in plans)
+    return not is_random and options.stacks and are_alike

@@ -27,7 +27,6 @@ from recordzoo.families.base import BatchSource, ZooDataset
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import Deferred, Frame, deferring, frame_of_picture
 from recordzoo.loader.epochs import Indices, indices_of
-from recordzoo.loader.geometry import IoUCropStep
 from recordzoo.loader.parts import Mix, by_part
 from recordzoo.loader.plan import (
     ITEMS,
@@ -73,32 +72,30 @@ class JointPlan:
     """The part of joint transforms of images and targets that a loader runs itself.
 
     Attributes:
-        transforms: All transforms, as written.
+        transforms: All transforms, as written: a `StandardTransform` if the plan is not joint.
         image: The plan for the image.
         parts: The transforms of it, in order: each with its step of `image`, or None if it acts on the target only.
         rest: The first unknown transform and those after it; each takes and returns image and target.
-        is_joint: Whether a transform takes image and target together. Otherwise `transforms` is a `StandardTransform`.
     """
 
     transforms: Any
     image: Plan
     parts: tuple[tuple[Step | None, Any], ...] = ()
     rest: tuple[Any, ...] = ()
-    is_joint: bool = True
 
     @property
     def target_transform(self) -> Callable[[Any], Any] | None:
         """The transform of the target alone, which runs as written."""
-        return None if self.is_joint else self.transforms.target_transform
+        return None if self.image.is_joint else self.transforms.target_transform
 
     def takes(self, target: Any, size: tuple[int, int]) -> bool:
         """Whether the loader can transform a target.
 
         v2 would transform an image in the target like the sample's image, and refuses a mask of another size.
         """
-        leaves = pytree.tree_leaves(target) if self.is_joint else ()
+        leaves = pytree.tree_leaves(target) if self.image.is_joint else ()
         has_boxes = any(isinstance(leaf, tv_tensors.BoundingBoxes) for leaf in leaves)
-        if not has_boxes and any(isinstance(step, IoUCropStep) for step in self.image.steps):
+        if not has_boxes and any(step.of_target is not None for step in self.image.steps):
             return False  # v2 raises an error
         return not any(
             isinstance(leaf, _IMAGES) or (isinstance(leaf, tv_tensors.Mask) and tuple(leaf.shape[-2:]) != size)
@@ -111,7 +108,7 @@ class JointPlan:
         `draws` are the random numbers for `image`.
         """
         size = frame.height, frame.width
-        if not self.is_joint:
+        if not self.image.is_joint:
             return decide(self.image.steps, size, draws), target
         actions: list[Action] = []
         start = 0
@@ -139,7 +136,7 @@ def read_joint(transforms: Any) -> JointPlan | None:
     """Read joint transforms of images and targets; None if the first is unknown."""
     if type(transforms) is StandardTransform:
         plan = read_plan(transforms.transform)
-        return JointPlan(transforms, plan, is_joint=False) if plan.fused else None
+        return JointPlan(transforms, plan) if plan.fused else None
     plan, rest = Plan(is_joint=True), tuple[Any, ...]()
     parts: list[tuple[Step | None, Any]] = []
     every = flattened(transforms)
