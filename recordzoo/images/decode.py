@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,18 +27,12 @@ _CHANNELS = ((), (1,), (3,), (4,))
 _LOOKED_AT_ONCE = 1 << 20
 
 
-class _Instead(threading.local):
-    """This thread's replacement for decoding an image; see `recordzoo.images.decode.deferring`."""
-
-    make: Callable[[bytes], Image.Image] | None = None
-
-
-instead = _Instead()
+_is_deferring = ContextVar("_is_deferring", default=False)
 
 
 def decode_rgb(data: bytes) -> Image.Image:
-    """Decode an encoded image to RGB, as `torchvision.datasets.folder.pil_loader` does."""
-    return decoded_rgb(data) if instead.make is None else instead.make(data)
+    """Decode an encoded image to RGB, as `torchvision.datasets.folder.pil_loader` does; see also `deferring`."""
+    return Deferred(data) if _is_deferring.get() else decoded_rgb(data)
 
 
 def decoded_rgb(data: bytes) -> Image.Image:
@@ -162,10 +157,7 @@ def image_problem(reader: RecordReader) -> str:
     blob = reader.manifest.blobs["image"]
     if blob.encoding != "raw":
         return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
-    if blob.shape is not None:
-        are_pixels = is_pixels(blob.dtype, blob.shape)
-    else:
-        are_pixels = is_pixels(blob.dtype, None) and _have_channels(reader)
+    are_pixels = is_pixels(blob.dtype, blob.shape) and (blob.shape is not None or _have_channels(reader))
     return "" if are_pixels else "its images are stored as numbers that are no pixels"
 
 
@@ -563,18 +555,14 @@ class Deferred(Image.Image):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle as a plain image."""
-        return _same, (self.copy(),)
-
-
-def _same(image: Image.Image) -> Image.Image:
-    return image
+        return self.copy().__reduce_ex__(protocol)
 
 
 @contextlib.contextmanager
 def deferring() -> Iterator[None]:
     """Let `decode_rgb` return `Deferred` images in this thread."""
-    before, instead.make = instead.make, Deferred
+    before = _is_deferring.set(True)
     try:
         yield
     finally:
-        instead.make = before
+        _is_deferring.reset(before)

@@ -372,8 +372,6 @@ def _space(transform: Any, num_bins: int, size: Size) -> dict[str, Any]:
     if is_v2(transform):
         space = transform._AUGMENTATION_SPACE
         return {name: (make(num_bins, *size), is_signed) for name, (make, is_signed) in space.items()}
-    if isinstance(transform, v1.TrivialAugmentWide):
-        trivial: dict[str, Any] = transform._augmentation_space(num_bins)
-        return trivial
-    sized: dict[str, Any] = transform._augmentation_space(num_bins, size)
-    return sized
+    sizes = () if isinstance(transform, v1.TrivialAugmentWide) else (size,)
+    found: dict[str, Any] = transform._augmentation_space(num_bins, *sizes)
+    return found

@@ -104,11 +104,6 @@ def _started(lock: Path) -> "subprocess.Popen[bytes]":
     )
 
 
-def _leave(process: "subprocess.Popen[bytes]") -> None:
-    """Detach the process, so that it outlives this one: Popen would warn of a child without `wait`."""
-    process.returncode = 0
-
-
 class PixelSource(NamedTuple):
     """The source pixels of an image."""
 
@@ -432,7 +427,7 @@ def _compile_beside() -> None:
         except OSError:
             _code.begin()
         else:
-            atexit.register(_leave, _spare)
+            atexit.register(setattr, _spare, "returncode", 0)  # Popen would warn of a child without `wait`
 
 
 def _has_failed() -> bool:

@@ -56,13 +56,9 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
     return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
-def _box(crop: Crop) -> dict[str, Any]:
-    """Return a crop as v2 names its parts."""
+def _box(crop: Crop, size: Size | None = None) -> dict[str, Any]:
+    """Return a crop as v2 names its parts: a `Step.params`."""
     return {"top": crop.top, "left": crop.left, "height": crop.height, "width": crop.width}
-
-
-def _box_of(crop: Crop, size: Size) -> dict[str, Any]:
-    return _box(crop)
 
 
 def _varying(size: Size | None) -> None:
@@ -115,7 +111,7 @@ def random_resized_crop(plan: Plan, transform: Any) -> Plan:
 
     # The resampling if there are several, area and aspect ratio of each attempt, top and left.
     num_draws = num_choosing + 2 * ATTEMPTS + 2
-    return _before_float(plan, Step(actions, num_draws, lambda size: wanted, moves=True, params=_box_of))
+    return _before_float(plan, Step(actions, num_draws, lambda size: wanted, moves=True, params=_box))
 
 
 def resize(plan: Plan, transform: Any) -> Plan:
@@ -184,7 +180,7 @@ def random_crop(plan: Plan, transform: Any) -> Plan:
 
 
 def flip(plan: Plan, transform: Any, *, is_vertical: bool = False) -> Plan:
-    """Read `RandomHorizontalFlip`; it only moves values, so float images are supported too."""
+    """Read a random flip; it only moves values, so float images are supported too."""
     probability, side = float(transform.p), 0 if is_vertical else 1
 
     def actions(size: Size, draws: Draws) -> list[Action]:
@@ -197,11 +193,6 @@ def flip(plan: Plan, transform: Any, *, is_vertical: bool = False) -> Plan:
         return firsts, directions
 
     return with_step(plan, Step(actions, 1, moves=True, decide_many=decide_many))
-
-
-def vertical_flip(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomVerticalFlip`, as `flip`."""
-    return flip(plan, transform, is_vertical=True)
 
 
 def pad(plan: Plan, transform: Any) -> Plan:

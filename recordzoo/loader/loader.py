@@ -33,15 +33,10 @@ from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace
 
 logger = logging.getLogger("recordzoo")
 
-ON_ERROR = ("raise", "skip")
-WORKERS = ("auto", "threads", "processes")
-
 _HINTED = 4
 """Batches that the kernel prefetches ahead of those in progress."""
 
 _PREFETCH_FACTOR = 2  # DataLoader's default
-
-_PLACES = {"threads": "threads", "processes": "processes", "caller": "the calling thread"}
 
 
 class RecordLoader(FrameworkLoader):
@@ -151,8 +146,8 @@ class RecordLoader(FrameworkLoader):
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
-        check_choice("workers", workers, WORKERS)
-        check_choice("on_error", on_error, ON_ERROR)
+        check_choice("workers", workers, ("auto", "threads", "processes"))
+        check_choice("on_error", on_error, ("raise", "skip"))
         check_work(dataset, batch_transform, worker_init_fn, num_workers, workers)
         if not timeout >= 0:
             raise ArgumentError(f"timeout={timeout!r} must be 0 or more.")
@@ -395,8 +390,8 @@ class RecordLoader(FrameworkLoader):
         maker = maker_of(batch_options(self))
         lines = [repr(self), *sample_lines(maker)]
         try:
-            placement = self._placement(maker)
-            chosen = f"{_PLACES[placement.where]}: {placement.why}"
+            where, why = self._placement(maker)
+            chosen = f"{'the calling thread' if where == 'caller' else where}: {why}"
         except ArgumentError as err:
             chosen = str(err)
         return "\n  ".join([*lines, f"workers: {chosen}"])

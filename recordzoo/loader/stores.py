@@ -417,16 +417,12 @@ def _look(dataset: Any, known: type) -> Callable[[int], tuple[Any, Any]] | str:
         return "its loader is not torchvision's default_loader"
     # The class's own code gives path and target of an index: with a loader that returns its path.
     paths = object.__new__(type(dataset))
-    given = {loader: _same, "transform": None, "target_transform": None, "transforms": None}
+    given = {loader: lambda path: path, "transform": None, "target_transform": None, "transforms": None}
     vars(paths).update(vars(dataset) | given)
     if computed := [name for name, value in given.items() if getattr(paths, name) is not value]:
         return f"its class computes {computed[0]}"
     look: Callable[[int], tuple[Any, Any]] = paths.__getitem__
     return look
-
-
-def _same(path: Any) -> Any:
-    return path
 
 
 def _pet(dataset: Any, index: int) -> Any:

@@ -7,6 +7,7 @@ stand the readers of transforms that make a tensor of an image, and change its v
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,11 +97,6 @@ def _with_boxes(
         return []
 
     return with_step(plan, Step(actions, num_draws), erases=True)
-
-
-def identity(plan: Plan, transform: Any) -> Plan:
-    """Read `Identity`."""
-    return plan
 
 
 def to_picture(plan: Plan, transform: Any) -> Plan:
@@ -278,7 +274,7 @@ OPS = (
     Op("resize", {"Resize": geometry.resize}),
     Op("crop", {"CenterCrop": geometry.center_crop, "RandomCrop": geometry.random_crop}),
     Op("mirror", {"RandomHorizontalFlip": geometry.flip}, pillow=functional.hflip),
-    Op("upend", {"RandomVerticalFlip": geometry.vertical_flip}, pillow=functional.vflip),
+    Op("upend", {"RandomVerticalFlip": partial(geometry.flip, is_vertical=True)}, pillow=functional.vflip),
     Op("pad", {"Pad": geometry.pad, "v2.RandomZoomOut": geometry.zoom_out}),
     Op(
         "resize_at_random",
@@ -361,7 +357,7 @@ OPS = (
     Op("apply", containers={"RandomApply": changes.random_apply}),
     Op("choice", containers={"RandomChoice": changes.random_choice}),
     Op("order", containers={"RandomOrder": changes.random_order}),
-    Op("identity", {"v2.Identity": identity, "nn.Identity": identity}),
+    Op("identity", dict.fromkeys(("v2.Identity", "nn.Identity"), lambda plan, transform: plan)),
     Op("to_tensor", {"v1.ToTensor": to_tensor, "PILToTensor": pil_to_tensor}),
     Op("to_picture", {"ToPILImage": to_picture}),
     Op("to_image", {"v2.ToImage": to_image, "v2.ToPureTensor": to_pure_tensor}),
