@@ -13,13 +13,13 @@ from torchvision.transforms import v2
 
 from recordzoo.cli.app import app
 from recordzoo.loader.plan import Plan
-from recordzoo.loader.table import CONTAINERS, READERS, read_plan
+from recordzoo.loader.table import READERS, read_plan
 from tests.fakes import annotated
 from tests.loaders import take_batches
 from tests.test_docs import ROOT
 
 TRAINING = ROOT / "docs" / "training.md"
-KNOWN = READERS.keys() | CONTAINERS.keys()
+KNOWN = READERS.keys()
 
 
 def rows(page: Path, header: str) -> list[list[str]]:

@@ -197,8 +197,6 @@ def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, in
 Inner = Sequence[Sequence[Step]]
 """The steps of each transform in a container."""
 
-ContainerReader = Callable[[Any, Inner], Step]
-
 
 def random_apply(transform: Any, inner: Inner) -> Step:
     """Read `RandomApply`."""

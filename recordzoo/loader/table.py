@@ -20,7 +20,7 @@ from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, functional, v2
 
 from recordzoo.loader import changes, geometry
-from recordzoo.loader.changes import ContainerReader, sometimes
+from recordzoo.loader.changes import Inner, sometimes
 from recordzoo.loader.plan import (
     ATTEMPTS,
     Action,
@@ -192,7 +192,6 @@ class Op:
     Attributes:
         name: The operation.
         transforms: Readers of this operation's transforms, by class: "Resize" means v1 and v2, "v2.ToImage" only v2.
-        containers: Readers of transforms of transforms, likewise.
         pillow: torchvision's function of a PIL image and arguments.
         numbers: Returns the compiled operation and its numbers, from the image's height and width and the arguments;
             None where torchvision raises an error. By default the arguments are the numbers.
@@ -202,7 +201,6 @@ class Op:
 
     name: str
     transforms: dict[str, StepReader] = field(default_factory=dict)
-    containers: dict[str, ContainerReader] = field(default_factory=dict)
     pillow: Callable[..., Any] | None = None
     numbers: Callable[..., CompiledOp | None] | None = None
     probes: tuple[tuple[Any, ...], ...] = ((),)
@@ -267,6 +265,23 @@ def _blur_numbers(size: Size, width: int, height: int, across: float, down: floa
     """Return the numbers; None where the image is too small: torch mirrors it at its edges, once at most."""
     is_large = size[0] > height // 2 and size[1] > width // 2
     return ("blur", (width, height, across, down)) if is_large else None
+
+
+def _of_parts(read: Callable[[Any, Inner], Step]) -> StepReader:
+    """Read a transform of transforms, given the steps of each; they may change pixels but not the size."""
+
+    def reader(plan: Plan, transform: Any) -> Plan:
+        if plan.is_tensor:
+            raise UnknownTransformError("the image is a tensor by then")
+        found = []
+        for part in transform.transforms:
+            inner = read_plan(part)
+            if inner.rest or inner.is_tensor or not all(step.result is None for step in inner.steps):
+                raise UnknownTransformError(f"{type(part).__name__} in it is not known there")
+            found.append(inner.steps)
+        return with_step(plan, read(transform, found))
+
+    return reader
 
 
 OPS = (
@@ -354,9 +369,9 @@ OPS = (
     Op("trivial_augment", {"TrivialAugmentWide": changes.trivial_augment}),
     Op("rand_augment", {"RandAugment": changes.rand_augment}),
     Op("auto_augment", {"AutoAugment": changes.auto_augment}),
-    Op("apply", containers={"RandomApply": changes.random_apply}),
-    Op("choice", containers={"RandomChoice": changes.random_choice}),
-    Op("order", containers={"RandomOrder": changes.random_order}),
+    Op("apply", {"RandomApply": _of_parts(changes.random_apply)}),
+    Op("choice", {"RandomChoice": _of_parts(changes.random_choice)}),
+    Op("order", {"RandomOrder": _of_parts(changes.random_order)}),
     Op("identity", dict.fromkeys(("v2.Identity", "nn.Identity"), lambda plan, transform: plan)),
     Op("to_tensor", {"v1.ToTensor": to_tensor, "PILToTensor": pil_to_tensor}),
     Op("to_picture", {"ToPILImage": to_picture}),
@@ -393,9 +408,6 @@ def _classes(name: str) -> list[type]:
 
 READERS = {kind: reader for op in OPS for name, reader in op.transforms.items() for kind in _classes(name)}
 """The reader of each class."""
-
-CONTAINERS = {kind: reader for op in OPS for name, reader in op.containers.items() for kind in _classes(name)}
-"""The reader of each container class."""
 
 
 _OF_TIMM: dict[str, StepReader] = {
@@ -475,7 +487,7 @@ def read_one(plan: Plan, transform: Any) -> Plan:
     kind = type(transform)
     name = f"{kind.__module__}.{kind.__qualname__}"
     reader = _OF_TIMM.get(name, READERS.get(kind))
-    if reader is None and kind not in CONTAINERS and kind not in _COMPOSES:
+    if reader is None and kind not in _COMPOSES:
         raise UnknownTransformError(f"{name} is not one of those known here")
     if name in _OF_TIMM:
         watch(kind)
@@ -485,9 +497,9 @@ def read_one(plan: Plan, transform: Any) -> Plan:
         raise UnknownTransformError(
             "of tv_tensors.Image, v1 transforms make plain tensors or not, depending on the image"
         )
-    if reader is not None:
-        return reader(plan, transform)
-    return with_step(plan, CONTAINERS[kind](transform, _inner_steps(plan, transform)))
+    if reader is None:
+        raise UnknownTransformError("its transforms are no list")
+    return reader(plan, transform)
 
 
 def customized(transform: Any) -> str:
@@ -497,19 +509,6 @@ def customized(transform: Any) -> str:
     hooks = [getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")]
     hooks += [getattr(module, name, None) for name in ("_global_forward_hooks", "_global_forward_pre_hooks")]
     return "it has a hook" if any(hooks) else ""
-
-
-def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
-    """Read each transform in a container; the transforms may change pixels but not the size."""
-    if plan.is_tensor:
-        raise UnknownTransformError("the image is a tensor by then")
-    found = []
-    for part in transform.transforms:
-        inner = read_plan(part)
-        if inner.rest or inner.is_tensor or not all(step.result is None for step in inner.steps):
-            raise UnknownTransformError(f"{type(part).__name__} in it is not known there")
-        found.append(inner.steps)
-    return found
 
 
 def as_given(plan: Plan, image: torch.Tensor) -> torch.Tensor:
