@@ -313,7 +313,7 @@ def read_coco(root: Path, chosen: str = "") -> Listing:
     columns = box_columns(boxes, labels, texts, tuple(categories.values()), BoxFormat.XYWH)
     remarks = [f"read {name_first(names, _IDS_TRIED)}"]
     folders = {name.rpartition("/")[0] for name in images}
-    there = set() if chosen else {path.removeprefix("./") for path in files_under(root, "", IMAGE_ENDINGS)}
+    there = set() if chosen else set(files_under(root, "", IMAGE_ENDINGS))
     if others := sorted(name for name in there.difference(images) if name.rpartition("/")[0] in folders):
         remarks.append(
             f"left out, as no JSON lists them: {counted(len(others), 'image')}: {name_first(others, _IDS_TRIED)}"
@@ -437,7 +437,7 @@ class _CocoFile:
         if self._below is None:
             self._below = {}
             for path in files_under(self._root, "", IMAGE_ENDINGS):
-                self._below.setdefault(path.rpartition("/")[2], []).append(path.removeprefix("./"))
+                self._below.setdefault(path.rpartition("/")[2], []).append(path)
         found = [path for path in self._below.get(name.rpartition("/")[2], ()) if f"/{path}".endswith(f"/{name}")]
         if len(found) > 1:
             self._note(f"{name} is in several folders: {name_first(found, _IDS_TRIED)}")

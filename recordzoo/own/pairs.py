@@ -111,7 +111,10 @@ class Pairs:
         return found
 
     def _side_by_side(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
-        images, others = ({name: stem_of(name) for name in _below(root, each)} for each in (IMAGE_ENDINGS, endings))
+        images, others = (
+            {name: stem_of(name) for name in filter(is_shown, files_under(root, "", wanted))}
+            for wanted in (IMAGE_ENDINGS, endings)
+        )
         if self._format == MASKS:
             masks = {name for name, stem in others.items() if OF_MASK.search(stem)}
             images = {name: stem for name, stem in images.items() if name not in masks}
@@ -161,11 +164,6 @@ class Pairs:
         if not all(map(is_split, found)):
             return {}
         return {split_of(folder): np.array(positions, np.int64) for folder, positions in found.items()}
-
-
-def _below(root: Path, endings: tuple[str, ...]) -> list[str]:
-    names = (name.removeprefix("./") for name in files_under(root, "", endings))
-    return list(filter(is_shown, names))
 
 
 def stem_of(name: str) -> str:

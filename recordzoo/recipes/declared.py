@@ -288,8 +288,8 @@ def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
     """List the shown files below a folder with one of the extensions, relative to `base`, in the order of `sorted`."""
     found = []
     for path, _, names in sorted(os.walk(base / folder, followlinks=True)):
-        start = Path(path).relative_to(base).as_posix()
-        found += [f"{start}/{name}" for name in sorted(names) if name.lower().endswith(endings) and name[0] != "."]
+        start = f"{Path(path).relative_to(base).as_posix()}/".removeprefix("./")
+        found += [f"{start}{name}" for name in sorted(names) if name.lower().endswith(endings) and name[0] != "."]
     return found
 
 
