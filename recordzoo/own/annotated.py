@@ -205,11 +205,6 @@ def _tops(names: Iterable[str]) -> list[str]:
     return sorted({name.partition("/")[0] for name in names if "/" in name and is_image(name)})
 
 
-def why_folder(root: Path) -> str:
-    """Say why a directory looks annotated; "" if nothing does."""
-    return why_annotated(files_of(root), head_of(root))
-
-
 def doubt_of(root: Path) -> str:
     """Say why `prepare` would not take the folders of a directory for classes; "" if nothing speaks against it."""
     names = files_of(root)
@@ -347,11 +342,8 @@ def _stem(name: str) -> str:
 
 def _are_masks(names: Iterable[str], head: Head) -> bool:
     """Whether files are images of one channel or with a palette: PNG by the color type, or GIF."""
-    return all(_is_mask(head(name)) for name in itertools.islice(filter(is_image, names), _NUM_LOOKED))
-
-
-def _is_mask(data: bytes) -> bool:
-    return data[:4] == b"GIF8" or (data[1:4] == b"PNG" and data[25:26] in (b"\0", b"\3"))
+    heads = map(head, itertools.islice(filter(is_image, names), _NUM_LOOKED))
+    return all(data[:4] == b"GIF8" or (data[1:4] == b"PNG" and data[25:26] in (b"\0", b"\3")) for data in heads)
 
 
 FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] = {
@@ -371,7 +363,7 @@ def format_of(root: Path) -> str | None:
 def _formats_of(root: Path) -> Iterator[str]:
     if coco_files(root):
         yield COCO
-    if why_folder(root):  # looks at some files, where the others list all
+    if why_annotated(files_of(root), head_of(root)):  # looks at some files, where the others list all
         yield from (name for name, (is_there, _) in FORMATS.items() if name != COCO and is_there(root))
 
 

@@ -265,7 +265,9 @@ def _parts(name: str, values: Collection[Any], taken: Collection[str]) -> Parts:
     there = [value for value in values if value is not None]
     if there and all(isinstance(value, Mapping) for value in there):
         items = [item for value in there for item in value.items()]
-        if any(_is_array(each) for _, each in items) and all(isinstance(key, str) for key, _ in items):
+        if any(hasattr(each, "dtype") and as_array(each) is not None for _, each in items) and all(
+            isinstance(key, str) for key, _ in items
+        ):
             return _named_parts(name, dict.fromkeys(key for key, _ in items), taken)
     lengths = {len(value) if isinstance(value, tuple) else 0 for value in there}
     if len(lengths) != 1:
@@ -293,10 +295,6 @@ def _named_parts(name: str, keys: Iterable[str], taken: Collection[str]) -> dict
         plain = field_name(key)
         found[key] = f"{name}_{plain}" if plain in taken or plain in found.values() else plain
     return found
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "shape") and as_array(value) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,22 +252,18 @@ class ListSource(SizedSource):
     @functools.cached_property
     def _files(self) -> FileTable:
         """Read the status of every file."""
-        table, problems = FileTable(str(self.listing.base)), []
-        files = Files(self.listing.base, allow_paths=self.allow_paths)
+        listing, problems = self.listing, []
+        table, files = FileTable(str(listing.base)), Files(listing.base, allow_paths=self.allow_paths)
         for name in self.names:
             found = files.look(name)
             if isinstance(found, str):
                 problems.append((name, found))
             else:
                 table.add(name, found)
-        if problems:
-            self._refuse(problems)
-        return table
-
-    def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
-        listing = self.listing
+        if not problems:
+            return table
         lines = dict(zip(reversed(listing.files["image"]), reversed(listing.lines), strict=False))
-        problems = sorted(problems, key=lambda problem: lines.get(problem[0], 0))
+        problems.sort(key=lambda problem: lines.get(problem[0], 0))
         shown = [
             f"{shorten(name, MAX_SHOWN)} ({f'{listing.word} {lines[name]}: ' if name in lines else ''}{why})"
             for name, why in problems

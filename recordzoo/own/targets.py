@@ -466,10 +466,9 @@ def completed(target: Target, shuffle_seed: int | None, options: "Options") -> T
             "or --format)."
         )
     if target.kind == "foreign" and variant is not None:
-        place = target.place()
         raise ArgumentError(
             f"A variant is made of a record set: prepare {target.label} first, then run: "
-            f"{command('prepare', place, '--short-side', '256')}"
+            f"{command('prepare', target.place(), '--short-side', '256')}"
         )
     added: dict[str, Any] = {}  # Any: as the recipes take them
     if target.kind in ("list", "annotated"):
