@@ -376,12 +376,10 @@ def image_ending(sample: Mapping[str, Any]) -> str:
 
 def unit_of(start: int, pieces: Sequence[Piece], stamp: str = "") -> Unit:
     """Return the unit of consecutive pieces."""
-    return Unit(functools.partial(_members_of, start, pieces), sum(piece.size_bytes for piece in pieces), stamp)
-
-
-def _members_of(start: int, pieces: Sequence[Piece]) -> Iterator[Member]:
-    for number, piece in enumerate(pieces, start):
-        yield PieceMember(f"{number:012d}", piece.size_bytes, bytes, piece)
+    members = [
+        PieceMember(f"{place:012d}", piece.size_bytes, bytes, piece) for place, piece in enumerate(pieces, start)
+    ]
+    return Unit(functools.partial(iter, members), sum(piece.size_bytes for piece in pieces), stamp)
 
 
 @dataclass(frozen=True, slots=True)
