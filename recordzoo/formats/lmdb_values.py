@@ -484,20 +484,16 @@ def deserialize(data: bytes) -> Any:
             rest = data[start + stream.tell() :]
             while rest.startswith(_STREAM_ENDS):
                 rest = rest[4:]
-            return _tensor(pyarrow.ipc.read_tensor(pyarrow.BufferReader(rest)))
+            values = pyarrow.ipc.read_tensor(pyarrow.BufferReader(rest)).to_numpy()
+            if values.dtype.kind not in "iuf" or not values.size:
+                raise ValueError(f"its array has {values.dtype} numbers of shape {list(values.shape)[:8]}")
+            return values
         batch.validate(full=True)
         if batch.num_columns != 1 or batch.num_rows != 1 or batch.nbytes > 2 * len(data):
             raise ValueError(f"it has {batch.num_columns} columns of {batch.num_rows} values")
         return _python_values(batch.column(0), _MAX_DEPTH, len(data))[0]
     except (pyarrow.ArrowException, OSError, IndexError, TypeError, StopIteration, MemoryError, OverflowError) as err:
         raise ValueError(f"it is cut or damaged ({' '.join(str(err).split())[:200]})") from err
-
-
-def _tensor(tensor: Any) -> Any:
-    values = tensor.to_numpy()
-    if values.dtype.kind not in "iuf" or not values.size:
-        raise ValueError(f"its array has {values.dtype} numbers of shape {list(values.shape)[:8]}")
-    return values
 
 
 def _python_values(array: Any, depth: int, most: int) -> list[Any]:
