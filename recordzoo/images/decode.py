@@ -555,7 +555,11 @@ class Deferred(Image.Image):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle as a plain image."""
-        return self.copy().__reduce_ex__(protocol)
+        return _same, (self.copy(),)
+
+
+def _same(image: Image.Image) -> Image.Image:
+    return image
 
 
 @contextlib.contextmanager
