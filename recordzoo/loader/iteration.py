@@ -148,7 +148,7 @@ class Iteration(BatchIterator):
         self._in_order = _threads(1) if have_own else None
         self._home = Home()
         dataset = maker.options.dataset
-        self._drawing = Drawing(batches, hinted, lambda *what: pool.submit(tell, dataset, *what))
+        self._drawing = Drawing(batches, hinted, lambda what, indices: pool.submit(tell, dataset, what, indices))
         self._end_threads = functools.partial(_end_threads, pool, self._in_order)
         self._forgotten = weakref.finalize(self, self._end_threads, wait=False)
 

@@ -127,27 +127,6 @@ def weighted_sum(typing_context, rows, pitch, weights, count, bits, out):
     return types.void(*[types.int64] * 6), generate
 
 
-def copy_lanes(chosen):
-    """Return a compiled function that copies chosen bytes of `LANES` from one address to another."""
-
-    @intrinsic
-    def choose(typing_context, source, target):
-        byte = ir.IntType(8)
-        kind, part = ir.VectorType(byte, LANES), ir.VectorType(byte, len(chosen))
-
-        def generate(context, builder, signature, arguments):
-            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
-            loaded.align = 1
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
-            picked = builder.shuffle_vector(loaded, loaded, mask)
-            builder.store(picked, builder.inttoptr(arguments[1], part.as_pointer())).align = 1
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return choose
-
-
 _ZERO, _MOST = np.float32(0), np.float32(255)
 _OF_RED, _OF_GREEN, _OF_BLUE = np.float32(19595), np.float32(38470), np.float32(7471)  # of 65536, as in Pillow
 
@@ -516,11 +495,15 @@ def _cubic(one, two, three, four, share):
 
 
 @compiled
-def _cubic_of_row(source, row, columns, share, shift):
-    """Interpolate one byte between four pixels of a row."""
+def _cubic_of_row(source, row, columns, share):
+    """Interpolate red, green and blue between four pixels of a row."""
     one, two = source[row, columns[0]], source[row, columns[1]]
     three, four = source[row, columns[2]], source[row, columns[3]]
-    return _cubic(_number(one, shift), _number(two, shift), _number(three, shift), _number(four, shift), share)
+    return (
+        _cubic(_number(one, 0), _number(two, 0), _number(three, 0), _number(four, 0), share),
+        _cubic(_number(one, 8), _number(two, 8), _number(three, 8), _number(four, 8), share),
+        _cubic(_number(one, 16), _number(two, 16), _number(three, 16), _number(four, 16), share),
+    )
 
 
 @compiled
@@ -572,12 +555,15 @@ def warp(source, target, numbers):
                 else:
                     above, last = _within(top - 1, height), _within(top + 2, height)
                     columns = _within(left - 1, width), column, right, _within(left + 2, width)
-                    for shift in range(0, 24, 8):
-                        first = _cubic_of_row(source, above, columns, share_x, shift)
-                        second = _cubic_of_row(source, row, columns, share_x, shift)
-                        third = _cubic_of_row(source, below, columns, share_x, shift)
-                        fourth = _cubic_of_row(source, last, columns, share_x, shift)
-                        made |= _to_byte(_cubic(first, second, third, fourth, share_y)) << np.uint32(shift)
+                    first = _cubic_of_row(source, above, columns, share_x)
+                    second = _cubic_of_row(source, row, columns, share_x)
+                    third = _cubic_of_row(source, below, columns, share_x)
+                    fourth = _cubic_of_row(source, last, columns, share_x)
+                    made = pack(
+                        _to_byte(_cubic(first[0], second[0], third[0], fourth[0], share_y)),
+                        _to_byte(_cubic(first[1], second[1], third[1], fourth[1], share_y)),
+                        _to_byte(_cubic(first[2], second[2], third[2], fourth[2], share_y)),
+                    )
                 target[y, x] = made
 
 

@@ -9,18 +9,11 @@ four bytes each, are neighbours then.
 """
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from recordzoo.loader.kernels import (
-    LANES,
-    compiled,
-    copy_lanes,
-    decompress,
-    load_byte,
-    load_pixel,
-    operate,
-    pack,
-    weighted_sum,
-)
+from recordzoo.loader.kernels import LANES, compiled, decompress, load_byte, load_pixel, operate, pack, weighted_sum
 
 PILLOW, TORCH = range(2)
 """The library of the weights."""
@@ -169,8 +162,29 @@ def _copied(pixels, pitch, height, width, flip, out):
             out[y, width - 1 - x if flip else x] = pack(red, green, blue)
 
 
-_pixels = copy_lanes([at for at in range(LANES) if at % 4 < 3])
-_reds, _greens, _blues = (copy_lanes(list(range(channel, LANES, 4))) for channel in range(3))
+def _copy_lanes(chosen):
+    """Return a compiled function that copies chosen bytes of `LANES` from one address to another."""
+
+    @intrinsic
+    def choose(typing_context, source, target):
+        byte = ir.IntType(8)
+        kind, part = ir.VectorType(byte, LANES), ir.VectorType(byte, len(chosen))
+
+        def generate(context, builder, signature, arguments):
+            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+            loaded.align = 1
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
+            picked = builder.shuffle_vector(loaded, loaded, mask)
+            builder.store(picked, builder.inttoptr(arguments[1], part.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return choose
+
+
+_pixels = _copy_lanes([at for at in range(LANES) if at % 4 < 3])
+_reds, _greens, _blues = (_copy_lanes(list(range(channel, LANES, 4))) for channel in range(3))
 
 
 @compiled
