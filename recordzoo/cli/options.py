@@ -289,6 +289,13 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
     ]
 
 
+def shorten_end(text: str, columns: int) -> str:
+    """Cut off the end of a text that is wider than `columns`."""
+    while text and display_width(text) > columns - 4:
+        text = text[: -max(1, (display_width(text) - columns) // 2)]
+    return f"{text.rstrip()} ..."
+
+
 def _padded(text: str, columns: int) -> str:
     return text + " " * (columns - display_width(text))
 

@@ -18,7 +18,7 @@ from PIL import PngImagePlugin
 from recordzoo.base.files import read_small, replace_file
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, counted, shorten
+from recordzoo.base.text import JSON, clean, counted, display_width, shorten
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError, RemoteError
@@ -341,7 +341,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         if key == "made_of":
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
-        lines.append(shorten(text, width))
+        lines.append(text if display_width(text) <= width else options.shorten_end(text, width))
     return lines
 
 

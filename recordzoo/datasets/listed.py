@@ -36,7 +36,6 @@ from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset, FilesDataset, PathsDataset
 from recordzoo.families.folders import Loader, PillowLoader, SamplesDataset, SplitDataset, SplitFilesDataset
 from recordzoo.families.selection import Selection, UnlabelledSelection, list_targets, not_listed, with_form
-from recordzoo.images.decode import naming
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import class_labels, find_name
 from recordzoo.recipes.recipe import NO_TARGET
@@ -390,8 +389,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
     def _outline(self, index: int, image: Image.Image) -> Any:
         from scipy.io import loadmat
 
-        data, name = self._bytes("annotation", index)
-        with naming(self.records_path, name):
+        def read(data: bytes) -> Any:
             found = loadmat(io.BytesIO(data))  # type: ignore[arg-type,unused-ignore]  # files, too
             outline = found["obj_contour"]
             if not self._transforms_pairs:
@@ -399,6 +397,8 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
             top, _, left, _ = found["box_coord"][0]  # where the outline's places begin (the authors' show_annotation.m)
             points = torch.tensor(outline.T + np.array([left, top], float), dtype=torch.float32)
             return with_form("points", points, image)
+
+        return self._loaded("annotation", index, read)
 
     def _file_name(self, field: str, label: int, number: int) -> str:
         if field == "image":
