@@ -136,7 +136,7 @@ def _images_per_s(loader: Any) -> float:  # either loader
 def _draw(folder: Path) -> None:
     sheet = folder / "contact-sheet.png"
     records = folder / "data" / "cub200.records"
-    options = ["--split", "test", "--number", "40", "--output", str(sheet), "--no-open"]
+    options = ["--split", "test", "--number", "40", "--output", str(sheet)]
     subprocess.run([sys.executable, "-m", "recordzoo", "show", str(records), *options], check=True)
     _line(f"   {sheet}: 40 test samples of all classes")
 

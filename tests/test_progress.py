@@ -43,10 +43,10 @@ from recordzoo import ImageFolderRecord
 @pytest.mark.parametrize(
     ("before", "environment", "start", "count"),
     [
-        ("", {}, "recordzoo: ", 5),
+        ("", {}, "recordzoo: ", 4),
         ("", {"RECORDZOO_QUIET": "1"}, "", 0),
         ("import logging; logging.basicConfig(level=logging.WARNING)", {}, "", 0),
-        ("import logging; logging.basicConfig(level=logging.INFO)", {}, "INFO:recordzoo:", 5),
+        ("import logging; logging.basicConfig(level=logging.INFO)", {}, "INFO:recordzoo:", 4),
     ],
 )
 @pytest.mark.slow

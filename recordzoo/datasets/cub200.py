@@ -16,7 +16,7 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.base.text import TrainTest
 from recordzoo.datasets.cub200_recipe import IMAGES, NEEDS, CUB200Segmentations, names_digest
 from recordzoo.errors import OtherSourceError, RecordError
-from recordzoo.families.base import Root, Transform, open_one
+from recordzoo.families.base import Root, Transform, check_choice, open_one
 from recordzoo.families.derived import derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
 from recordzoo.families.selection import Selection, not_listed
@@ -73,7 +73,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._choose_split(split)
+        self.split = check_choice(split, "split", ("train", "test", "all"))
         self._choose_targets(target_type)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)

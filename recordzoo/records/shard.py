@@ -370,12 +370,14 @@ class ShardWriter:
         slot = self.num_values
         self.stored_bytes += stored_bytes(len(data))
         try:
-            if self._uncommitted >= _COMMIT_BYTES or capacity_for(self.stored_bytes) > self._capacity:
+            if capacity_for(self.stored_bytes) > self._capacity:
                 self._commit()
             if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
                 raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
             self.num_values += 1
             self._uncommitted += len(data)
+            if self._uncommitted >= _COMMIT_BYTES:
+                self._commit()
         except lmdb.Error as err:
             raise self._disk_error(err) from err
         return slot
