@@ -81,6 +81,17 @@ class TestAllAtOnce:
                 assert (len(server.log), converted(ended)) == (1, 1)
         assert beside(root, "stream") == ["simple.records"]
 
+    def test_without_locks_another_process_may_have_discarded_the_download_of_both(self, tmp_path: Path) -> None:
+        archive, root = simple.write(tmp_path / "server", "stream"), tmp_path / "root"
+        with FileServer(tmp_path / "server") as server:
+            options = {**served(archive, server.url), "locks": False, "discard_raw": True, "workers": 1}
+            with Process(root, "stream", stop_at="unit.done", **options) as slower:
+                slower.wait_until_stopped()
+                (other,) = at_once(1, lambda: Process(root, "stream", **options))
+                slower.signal(signal.SIGCONT)
+                assert slower.end().digest == other.digest
+        assert beside(root, "stream") == ["simple.records"]
+
     @pytest.mark.parametrize(
         ("form", "error"), [("stream", "ENOLCK"), *(slow(form, "ENOSYS") for form in ("stream", "tree"))]
     )

@@ -346,8 +346,12 @@ class Preparation:
         """Make the record set, or wait for the process that makes it."""
         output, again = Output(self.target), self.refresh
         with publishing(output, self.is_ready, self.raw.progress, again=again, replaces=again) as build:
-            if build is not None:
-                self._make(build, download)
+            try:
+                if build is not None:
+                    self._make(build, download)
+            except FileNotFoundError:  # without locks another process may have published, and discarded the raw data
+                if again or not self.is_ready():
+                    raise
         if build is not None and build.is_first:
             self.raw.progress.note(f"publish: {self.target}")
         elif self._digest and manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != self._digest:
