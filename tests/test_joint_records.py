@@ -217,8 +217,9 @@ def test_target_type_names_the_keys(records: Path) -> None:
     dataset = recordzoo.open(records, transforms=v2.Identity(), target_type=["boxes", "annotations"])
     assert list(dataset[2][1]) == ["boxes", "annotations"]
     assert len(dataset[2][1]["annotations"]) == 2
-    with pytest.raises(ArgumentError, match=r"'box' for argument target_type.*Did you mean boxes"):
-        recordzoo.open(records, transforms=v2.Identity(), target_type=["box"])
+    for wrong, told in ((["box"], r"'box' for argument target_type.*Did you mean boxes"), ("", "'' for argument")):
+        with pytest.raises(ArgumentError, match=told):
+            recordzoo.open(records, transforms=v2.Identity(), target_type=wrong)
     with pytest.raises(ArgumentError, match="transforms"):
         recordzoo.open(records, transforms=v2.Identity(), transform=v2.Identity())
 

@@ -85,7 +85,7 @@ def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None)
     default = tuple(key for key, there in has.items() if there)
     others = [name for name in reader.manifest.fields if name not in (*has, "image")]
     valid = [*default, *(["masks"] if found.annotations and not found.masks else []), *others]
-    keys = check_fields(reader, target_type or (), valid, "With transforms, valid values")
+    keys = check_fields(reader, () if target_type is None else target_type, valid, "With transforms, valid values")
     return JointTargets(found, keys or default)
 
 
