@@ -125,6 +125,11 @@ def test_attribute_names_where_the_readme_says_they_are(tmp_path: Path) -> None:
     assert open_tree(tmp_path, ("attributes.txt",), moved).attribute_names == list(cub200.ATTRIBUTE_NAMES)
 
 
+def test_of_two_lists_of_attribute_names_the_one_beside_the_folder_counts(tmp_path: Path) -> None:
+    other = {"CUB_200_2011/attributes/attributes.txt": FAKE.files["attributes.txt"].replace(b" ", b" other_")}
+    assert open_tree(tmp_path, (), other).attribute_names == list(cub200.ATTRIBUTE_NAMES)
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [

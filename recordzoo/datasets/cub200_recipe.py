@@ -7,7 +7,7 @@ it. One that is there must be whole, because a silent zero would be a wrong labe
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -41,19 +41,36 @@ ATTRIBUTES = f"{FOLDER}/attributes/image_attribute_labels.txt"
 # At the archive's top level, although its README says otherwise; some people moved it to where the README has it.
 ATTRIBUTE_NAMES = ("attributes.txt", f"{FOLDER}/attributes/attributes.txt")
 
-_NAMES = {PART_NAMES: "part_names", **dict.fromkeys(ATTRIBUTE_NAMES, "attribute_names")}
-_Numbers = tuple[str, int, DTypeLike, DTypeLike, str]
-_NUMBERS: Mapping[str, _Numbers] = {
-    "split": (SPLIT, 2, np.int64, np.int64, ""),
-    "bbox": (BOXES, 5, np.float64, np.float32, ""),
-    "parts": (PARTS, 5, np.float64, np.float32, "part_names"),
-    # int32, and only the first three columns: 3.7 million lines, a few of which have more columns than they should.
-    "attributes": (ATTRIBUTES, 3, np.int32, np.uint8, "attribute_names"),
-}
-"""For each array: its file, how many columns are read, their type, the array's type, and the names that the second
-column counts from 1, if it does not belong to the numbers."""
+# Of two files of one key, the first in `ATTRIBUTE_NAMES` counts: it is read last.
+_NAMES = {PART_NAMES: "part_names", **dict.fromkeys(reversed(ATTRIBUTE_NAMES), "attribute_names")}
 
-NEEDS = {"image_id": IMAGE_LIST, **{name: f"{file} or {IMAGE_LIST}" for name, (file, *_) in _NUMBERS.items()}}
+
+class _Numbers(NamedTuple):
+    """How an array is read from its file.
+
+    Attributes:
+        num_columns: How many columns are read.
+        read_as: Their type.
+        dtype: The array's type.
+        counts: The names that the second column counts from 1; "" if that column belongs to the numbers.
+    """
+
+    file: str
+    num_columns: int
+    read_as: DTypeLike
+    dtype: DTypeLike
+    counts: str = ""
+
+
+_NUMBERS: Mapping[str, _Numbers] = {
+    "split": _Numbers(SPLIT, 2, np.int64, np.int64),
+    "bbox": _Numbers(BOXES, 5, np.float64, np.float32),
+    "parts": _Numbers(PARTS, 5, np.float64, np.float32, "part_names"),
+    # int32, and only the first three columns: 3.7 million lines, a few of which have more columns than they should.
+    "attributes": _Numbers(ATTRIBUTES, 3, np.int32, np.uint8, "attribute_names"),
+}
+
+NEEDS = {"image_id": IMAGE_LIST, **{name: f"{each.file} or {IMAGE_LIST}" for name, each in _NUMBERS.items()}}
 """The files of each array and of the splits: the list of images has the ids."""
 
 _NUM_SHOWN = 3
@@ -89,8 +106,8 @@ class CUB200(ListedRecipe):
         if is_listed:
             arrays["image_id"] = ids = _image_ids(names, lists)
             for name, numbers in _NUMBERS.items():
-                if numbers[0] in lists:
-                    arrays[name] = _read_numbers(lists[numbers[0]], numbers, ids, texts.get(numbers[-1], ()))
+                if numbers.file in lists:
+                    arrays[name] = _read_numbers(lists[numbers.file], numbers, ids, texts.get(numbers.counts, ()))
             if (is_train := arrays.pop("split", None)) is not None:
                 splits = {"train": np.flatnonzero(is_train == 1), "test": np.flatnonzero(is_train != 1)}
         else:  # the images are all that are there, not those of the list
@@ -196,7 +213,7 @@ def _read_numbers(data: bytes, numbers: _Numbers, ids: NDArray[np.int64], names:
 
     Args:
         data: The file's content.
-        numbers: Which of `_NUMBERS` it has.
+        numbers: How it is read.
         ids: The images.
         names: Those that the second column counts; if they are not known, C is its largest number.
     """
