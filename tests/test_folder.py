@@ -182,6 +182,13 @@ def test_a_manifest_of_the_users_own(tree: Path, tmp_path: Path) -> None:
     assert_same(ImageFolder(tree, is_valid_file=is_jpg), ImageFolderRecord(tree, is_valid_file=is_jpg))
 
 
+def test_a_set_of_other_files_of_the_tree_is_not_taken_for_the_tree(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "some.records"
+    ImageFolderRecord(tree, is_valid_file=is_jpg, allow_empty=True, records_dir=place)
+    with pytest.raises(OtherSourceError, match="holds another selection of the files"):
+        recordzoo.prepare(tree, output=place, allow_empty=True)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_of_a_transform_comes_as_it_is(tree: Path, workers: int) -> None:
     dataset = ImageFolderRecord(tree, transform=str, target_transform={0: 0}.__getitem__)
