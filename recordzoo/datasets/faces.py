@@ -246,7 +246,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
             images: list[Any] = [self.loader(first), self.loader(second)]
         else:
             images = [self._loader.load(position) for position in self._positions_of(number)]
-        target = self._label(index)
+        target = self._label_at(index)
         if self.transform is not None:
             images = [self.transform(image) for image in images]
         if self.target_transform is not None:
@@ -255,7 +255,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
 
     # Any: whatever the user assigned.
     @override
-    def _label(self, index: int, number: int | None = None) -> Any:
+    def _label_at(self, index: int) -> Any:
         number = self._as_opened("targets", index)
         if number is None:
             return self.targets[index]

@@ -175,10 +175,8 @@ KAGGLE_IMAGES = f"{_KAGGLE_TOP}Data/CLS-LOC"
 SOLUTION = "LOC_val_solution.csv"
 _SYNSETS = "LOC_synset_mapping.txt"
 
-_WNID = re.compile(r"n[0-9]{8}")
-
-
 _KAGGLE_LISTS = {"train": (_SYNSETS,), "val": (_SYNSETS, SOLUTION)}
+_WNID = re.compile(r"n[0-9]{8}")
 
 
 def _kaggle_val_wnids(sidecars: Mapping[str, bytes]) -> dict[str, str]:

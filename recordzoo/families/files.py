@@ -210,10 +210,14 @@ class FilesDataset(PathTargetDataset):
 
     @override
     def _listed(self, index: int) -> Pair:
-        return getattr(self, self._ITEMS)[index], self._label(index)
+        return getattr(self, self._ITEMS)[index], self._label_at(index)
 
     @override
-    def _label(self, index: int, number: int | None = None) -> Any:
+    def _label(self, index: int, number: int) -> Any:
+        return self._label_at(index)
+
+    def _label_at(self, index: int) -> Any:
+        """Return the label of a sample, also if the user changed the list of labels."""
         number = self._as_opened(self._LABELS, index)
         return getattr(self, self._LABELS)[index] if number is None else self._selection.target(number)
 

@@ -257,7 +257,10 @@ class LoaderDataset(ZooDataset):
 
 
 class PathTargetDataset(LoaderDataset):
-    """`LoaderDataset` with a derived list, `_ITEMS`, of paths and targets; an item that nobody changed has a record."""
+    """A `LoaderDataset` whose derived list `_ITEMS` has the path and the target of each sample.
+
+    An item that the user changed is loaded from its path, any other from its record.
+    """
 
     def __getitem__(self, index: int) -> Pair:
         """Return (image, target)."""

@@ -159,7 +159,8 @@ def table_files(location: str, sizes: Mapping[str, int]) -> list[Piece]:
     splits = {name: dirname(name) if dirname(name) in saved else _split(name) for name in names}
     _check_one_dataset(location, splits)
     refuse_missing(names, location)
-    has_splits, found = len(set(splits.values())) > 1, []
+    has_splits = len(set(splits.values())) > 1
+    found = []
     for name, split in splits.items():
         # An only split is marked as one by a usual word, or by numbered files.
         is_split = has_splits or split in SPLITS or NUMBERED.fullmatch(splitext(basename(name))[0])

@@ -115,7 +115,9 @@ class WebDataset(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
         self.pieces = shard_pieces(files, TAR_ENDINGS)
-        keys, names, looked = dict[str, None](), list[str](), list[Looked]()
+        keys: dict[str, None] = {}
+        names: list[str] = []
+        looked: list[Looked] = []
         there = first_of(self.pieces, lambda piece: samples(piece.files[0]), most=_LOOKED_AT, elsewhere=_ELSEWHERE)
         for piece, (name, parts) in there:
             keys |= dict.fromkeys(parts)

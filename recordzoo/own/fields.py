@@ -265,9 +265,8 @@ def _parts(name: str, values: Collection[Any], taken: Collection[str]) -> Parts:
     there = [value for value in values if value is not None]
     if there and all(isinstance(value, Mapping) for value in there):
         items = [item for value in there for item in value.items()]
-        if any(hasattr(each, "dtype") and as_array(each) is not None for _, each in items) and all(
-            isinstance(key, str) for key, _ in items
-        ):
+        has_arrays = any(hasattr(each, "dtype") and as_array(each) is not None for _, each in items)
+        if has_arrays and all(isinstance(key, str) for key, _ in items):
             return _named_parts(name, dict.fromkeys(key for key, _ in items), taken)
     lengths = {len(value) if isinstance(value, tuple) else 0 for value in there}
     if len(lengths) != 1:

@@ -80,8 +80,9 @@ class RemoteDirectory:
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Open a file of the record set; fetch it if it is not in the cache.
 
+        A file that the manifest does not name is fetched, too; nothing is compared, because there is no hash of it.
+
         Raises:
-            ManifestError: The manifest has no such file.
             CorruptRecordError: Its bytes do not have the hash in the manifest.
             RecordError: The record set was replaced by another one since it was opened.
             RemoteError: It cannot be fetched.
