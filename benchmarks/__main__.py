@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 
 from benchmarks import cold_reads, open_cost, pages, precision, prepare_imagenet, size, zoo
-from benchmarks.common import Line, arguments, can_drop_caches, machine, photographs
+from benchmarks.common import Line, arguments, can_drop_caches, photographs
 
 NUMBERS = pages.DOCS / "benchmarks-lines.json"
 SECTION = "lines"
@@ -37,12 +37,7 @@ def render() -> str:
         for name in MEASURED
         for number, line in enumerate(rows[name]["lines"])
     ]
-    places: dict[str, list[str]] = {}
-    for name in MEASURED:
-        places.setdefault(pages.in_short(rows[name]["machine"]), []).append(name)
-    about = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
-    repeats = sorted({rows[name]["repeats"] for name in MEASURED})
-    return f"{pages.table(_HEAD, lines)}\n\nMedians of {' or '.join(map(str, repeats))}. {about}"
+    return f"{pages.table(_HEAD, lines)}\n\n{pages.origins(rows)}"
 
 
 def main() -> None:
@@ -59,11 +54,11 @@ def main() -> None:
         else:
             lines = measure(section, photos, options.repeats)
             row = {
-                "machine": machine(),
                 "photos": "real" if options.photos else "generated",
                 "repeats": options.repeats,
+                "lines": [asdict(line) for line in lines],
             }
-            pages.keep(NUMBERS, {section: row | {"lines": [asdict(line) for line in lines]}}, {})
+            pages.keep(NUMBERS, {section: row})
             pages.write_section(SECTION, render())
             print(pages.read_section(SECTION))
 

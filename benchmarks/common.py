@@ -1,6 +1,7 @@
 """What the benchmarks share: photographs, cold caches, interleaved repetitions, and the page they write."""
 
 import argparse
+import contextlib
 import datetime
 import os
 import platform
@@ -133,10 +134,11 @@ def arguments(description: str) -> argparse.ArgumentParser:
 def machine() -> str:
     """Describe machine, versions and date for the page."""
     cpu = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
-        if line.startswith("model name"):
-            cpu = line.split(":")[1].strip()
-            break
+    with contextlib.suppress(OSError, KeyError):
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        about = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+        # A cloud's machine says "AMD EPYC" of each generation: family and model tell them apart.
+        cpu = f"{about['model name']} (family {about['cpu family']} model {about['model']})"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchvision", "pillow", "numpy", "lmdb"))
     return (

@@ -25,7 +25,6 @@ from benchmarks.common import (
     fresh_folder,
     in_fresh_process,
     interleaved,
-    machine,
     many,
     median,
     photographs,
@@ -45,7 +44,7 @@ OPENS_MS = (1, 5, 20)
 _TEXT = """\
 {table}
 
-Repetitions: {repeats}; {machine}
+{origins}
 """
 
 _CODE = f"""
@@ -89,7 +88,7 @@ def readers(measured: str, tree: Path, small: Path, repeats: int) -> Row:
     }
     values = interleaved(runs, repeats)
     medians = {reader: median(values[reader]) for reader in READERS}
-    return {"measured": measured, "repeats": repeats, "machine": machine(), "medians": medians}
+    return {"measured": measured, "repeats": repeats, "medians": medians}
 
 
 def write_links(photos: list[bytes], tree: Path, num_files: int) -> None:
@@ -186,10 +185,7 @@ def table(rows: dict[str, Row]) -> str:
 
 def section(stored: Row) -> str:
     """Make the section from stored numbers."""
-    rows = stored["rows"].values()
-    repeats = " or ".join(map(str, sorted({row["repeats"] for row in rows})))
-    machines = "; ".join(dict.fromkeys(pages.in_short(row["machine"]) for row in rows))  # in the order of the rows
-    return _TEXT.format(machine=machines, table=table(stored["rows"]), repeats=repeats)
+    return _TEXT.format(table=table(stored["rows"]), origins=pages.origins(stored["rows"]))
 
 
 def main() -> None:
@@ -213,7 +209,7 @@ def main() -> None:
     if options.page:
         kind = "real" if options.photos else "generated"
         of = f"{len(photos)} {kind} photographs (mean {sum(map(len, photos)) // len(photos) // 1000} KB)"
-        pages.keep(NUMBERS, rows, {"photos": of})
+        pages.keep(NUMBERS, rows, photos=of)
         pages.write_section(SECTION, section(json.loads(NUMBERS.read_text(encoding="utf-8"))))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import machine
+
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "benchmarks.md"
 _SECTION = r"(?<=^<!--{0}-->\n).*?(?=^<!--/{0}-->$)"
@@ -21,10 +23,11 @@ _NAMED = ("Python ", "torch ", "torchvision ", "pillow ", "lmdb ")
 # Any: rows of the file.
 
 
-def keep(numbers: Path, rows: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Add rows to the stored ones, or replace these."""
+def keep(numbers: Path, rows: Mapping[str, Mapping[str, Any]], **about: object) -> None:
+    """Add rows to the stored ones, or replace these; each says on which machine and when it was measured."""
     stored = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {"rows": {}}
-    stored = {**about, "rows": {**stored["rows"], **rows}}
+    dated = {name: {"machine": machine(), **row} for name, row in rows.items()}
+    stored = {**about, "rows": {**stored["rows"], **dated}}
     numbers.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
@@ -82,9 +85,20 @@ def missed(targets: Sequence[tuple[str, str, str, bool]]) -> str:
     return f"{said} Missed: {'; '.join(lines)}." if lines else said
 
 
-def in_short(machine: str) -> str:
-    """Shorten what `common.machine` returned to the processor, versions that are not the usual ones, and the date."""
-    facts, _, date = machine.partition("; ")
+def origins(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say how often rows were measured, where and when: most of them, then the others by their names."""
+    where: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        where.setdefault(in_short(row["machine"]), []).append(name.partition(":")[0])
+    (most, _), *others = sorted(where.items(), key=lambda each: -len(each[1]))
+    repeats = sorted({row["repeats"] for row in rows.values() if "repeats" in row})
+    places = [most, *(f"{', '.join(names)}: {place}" for place, names in others)]
+    return f"Medians of {' or '.join(map(str, repeats))}. {'; '.join(places)}."
+
+
+def in_short(described: str) -> str:
+    """Shorten what `machine` returned to the processor, versions that are not the usual ones, and the date."""
+    facts, _, date = described.partition("; ")
     cpu, *others = facts.replace("(R)", "").replace(" Processor", "").split(", ")
     unusual = [each for each in others if each.startswith(_NAMED) and each not in USUAL]
     return ", ".join([cpu, *unusual, date])

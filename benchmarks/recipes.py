@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, machine, many, median, photographs
+from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, many, median, photographs
 from benchmarks.recipes_data import enlarged, write_classes, write_voc
 from benchmarks.recipes_page import DALI, READERS, keep, table
 
@@ -187,7 +187,7 @@ def main() -> None:
     if options.page:
         kind = "real photographs" if options.photos else "generated photographs"
         mean = sum(map(len, photos)) // len(photos) // 1000
-        keep(found, {"machine": machine(), "photos": f"{len(photos)} {kind} (mean {mean} KB)"})
+        keep(found, f"{len(photos)} {kind} (mean {mean} KB)")
 
 
 if __name__ == "__main__":

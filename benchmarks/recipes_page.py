@@ -24,42 +24,33 @@ TITLE = "Images a second of RecordLoader, DALI on the CPU, and ImageFolder with 
 _TEXT = """\
 {table}
 
-{others} Medians of {repeats}; {machine}.
+{others} {origins}
 """
 
 
-def keep(rows: Mapping[str, Mapping[str, Any]], about: Mapping[str, Any]) -> None:
+def keep(rows: Mapping[str, Mapping[str, Any]], photos: str) -> None:
     """Add rows to the stored ones, or replace these, and write the section."""
-    pages.keep(NUMBERS, rows, about)
+    pages.keep(NUMBERS, rows, photos=photos)
     pages.write(render())
 
 
 def render() -> dict[str, str]:
     """Return the sections and the chart, by their names."""
-    stored = _stored()
-    rows = stored["rows"]
-    text = _TEXT.format(
-        table=table(rows),
-        others=_others(rows),
-        machine=pages.in_short(stored["machine"]),
-        repeats=" or ".join(map(str, sorted({row["repeats"] for row in rows.values()}))),
-    )
-    return {
-        "answer": f"![{TITLE}]({CHART})\n\n{answer()}",
-        "recipes": text,
-        CHART: _chart(stored["rows"][_USUAL]["rates"]),
-    }
+    rows = _stored()["rows"]
+    text = _TEXT.format(table=table(rows), others=_others(rows), origins=pages.origins(rows))
+    return {"answer": f"![{TITLE}]({CHART})\n\n{answer()}", "recipes": text, CHART: _chart(rows[_USUAL]["rates"])}
 
 
 def answer() -> str:
     """Say in a sentence how many times as many images a second the loader makes as the others, and where."""
     stored = _stored()
-    rates = stored["rows"][_USUAL]["rates"]
+    row = stored["rows"][_USUAL]
+    rates = row["rates"]
     dali = f"; DALI on the CPU, with pixels of its own, {rates[DALI] / rates[TREES]:.1f} times" if DALI in rates else ""
     return (
         f"RandomResizedCrop(224), flip, ToTensor, Normalize over {stored['photos']}: "
         f"RecordLoader makes {rates[EXACT] / rates[TREES]:.1f} times as many images a second as DataLoader{dali}. "
-        f"{pages.in_short(stored['machine']).partition('; ')[0]}, two cores."
+        f"{pages.in_short(row['machine'])}, two cores."
     )
 
 

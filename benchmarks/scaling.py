@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pages
-from benchmarks.common import arguments, machine, photographs
+from benchmarks.common import arguments, photographs
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.run import AT_LEAST_S, folder_of, run_once, write_and_check
 from benchmarks.peers.trees import find_tree
@@ -40,7 +40,7 @@ Images a second on that many cores, with as many workers (times one core). Estim
 
 {parts}
 
-{notes}
+{origins}
 """
 
 Numbers = dict[str, Any]  # Any: rows of the file
@@ -98,8 +98,7 @@ def section(stored: Numbers) -> str:
     """Make the section, with its heading: nothing is on the page before it is measured."""
     rows = stored["rows"]
     parts = [f"{TITLES[name]}\n\n{table(found)}" for name, found in rows.items()]
-    repeats = " or ".join(map(str, sorted({found["repeats"] for found in rows.values()})))
-    return _TEXT.format(parts="\n\n".join(parts), notes=f"Medians of {repeats}; {pages.in_short(stored['machine'])}")
+    return _TEXT.format(parts="\n\n".join(parts), origins=pages.origins(rows))
 
 
 def table(found: Numbers) -> str:
@@ -143,7 +142,7 @@ def main() -> None:
         rows[name] = measure(name, options.photos, options.repeats, [count for count in COUNTS if count <= cores])
         print(table(rows[name]), flush=True)
     if options.page:
-        pages.keep(NUMBERS, rows, {"machine": machine(), "photos": len(photos)})
+        pages.keep(NUMBERS, rows, photos=len(photos))
         stored = json.loads(NUMBERS.read_text(encoding="utf-8"))
         pages.write_section(SECTION, section(stored))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import pages
-from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, machine, median
+from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, median
 from recordzoo import CIFAR10Record
 
 NUMBERS = pages.DOCS / "benchmarks-small.json"
@@ -29,7 +29,7 @@ WORKERS = (0, 2)
 _TEXT = """\
 {table}
 
-Medians of {repeats}; {machine}
+{origins}
 """
 
 _CODE = """
@@ -140,8 +140,7 @@ def table(rows: dict[str, Row]) -> str:
 
 def section(stored: Row) -> str:
     """Make the section from stored numbers."""
-    repeats = max(row["repeats"] for row in stored["rows"].values())
-    return _TEXT.format(machine=pages.in_short(stored["machine"]), table=table(stored["rows"]), repeats=repeats)
+    return _TEXT.format(table=table(stored["rows"]), origins=pages.origins(stored["rows"]))
 
 
 def main() -> None:
@@ -154,7 +153,7 @@ def main() -> None:
     rows = measure(root, options.repeats)
     print(table(rows))
     if options.page:
-        pages.keep(NUMBERS, rows, {"machine": machine()})
+        pages.keep(NUMBERS, rows)
         pages.write_section(SECTION, section(json.loads(NUMBERS.read_text(encoding="utf-8"))))
 
 

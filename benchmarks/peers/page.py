@@ -88,7 +88,8 @@ def _loaders(rows: Mapping[str, Any]) -> str:
     parts += [_costs(rows[_FIRST])] if _FIRST in rows else []
     parts += [_cold(rows["cold"])] if "cold" in rows else []
     notes = [ROWS[name].note for name in names if ROWS[name].note]
-    return "\n\n".join([*parts, " ".join([*notes, _targets(rows), _origins(rows)])])
+    origins = pages.origins({f"`{name}`": row for name, row in rows.items()})
+    return "\n\n".join([*parts, " ".join([*notes, _targets(rows), origins])])
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
@@ -133,17 +134,6 @@ def _cold(cold: Mapping[str, Any]) -> str:
         f"{speeds['cold']} a second from a cold disk, {speeds['warm']} warm; the disk in order gives "
         f"{speeds['sequential']}. Cold is {of_slower:.2f} of the slower of the other two."
     )
-
-
-def _origins(rows: Mapping[str, Any]) -> str:
-    """Say of each machine which rows were measured there, and how often."""
-    where: dict[str, list[str]] = {}
-    for name, row in rows.items():
-        where.setdefault(pages.in_short(row["machine"]), []).append(f"`{name}`")
-    (most, _), *others = sorted(where.items(), key=lambda each: -len(each[1]))
-    repeats = sorted({row["repeats"] for row in rows.values() if "repeats" in row})
-    places = [most, *(f"{', '.join(names)}: {place}" for place, names in others)]
-    return f"Medians of {' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))}. {'; '.join(places)}."
 
 
 def _versions() -> str:
