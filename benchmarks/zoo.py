@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pages
-from benchmarks.common import interleaved, machine, median, wait_for_compiling
+from benchmarks.common import interleaved, median, wait_for_compiling
 
 ROOT = Path(__file__).parent.parent
 NUMBERS = pages.DOCS / "benchmarks-zoo.json"
@@ -142,8 +142,8 @@ def render() -> str:
 
 def write_page(repeats: int, names: Sequence[str] = ()) -> None:
     """Measure all classes, or some, and write the section."""
-    run = f"{machine()}; {PROCESSES} processes, medians of {repeats}"
-    pages.keep(NUMBERS, {name: {"run": run, **in_process(name, repeats)} for name in names or rows()}, {})
+    run = f"{PROCESSES} processes, medians of {repeats}"
+    pages.keep(NUMBERS, {name: {"run": run, **in_process(name, repeats)} for name in names or rows()})
     pages.write_section(SECTION, render())
 
 

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch.utils.data import default_collate, default_convert
 from torch.utils.data._utils.collate import default_collate_fn_map as _collating
 
 from recordzoo.errors import ArgumentError, CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.families.selection import Uneven
-from recordzoo.images.decode import OPENED_AT_ONCE, Frame
+from recordzoo.images.decode import OPENED_AT_ONCE, Frame, JpegFrame, decoded_rgb
 from recordzoo.loader.epochs import EpochKey, Keys, indices_of
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, size_after
-from recordzoo.loader.render import Precision, render
+from recordzoo.loader.render import Precision, render, to_picture
 from recordzoo.loader.source import Source
 from recordzoo.loader.stores import Leaf
 
@@ -147,6 +148,15 @@ class Opened:
         """Decode the image and apply the actions."""
         with self.leaf.naming(self.index):
             return render(self.frame, self.actions, precision)
+
+    def picture(self, precision: Precision) -> Image.Image:
+        """Do `render`, and return an image for the user's code, with `info`."""
+        if not self.actions and isinstance(self.frame, JpegFrame):  # decoding to an array and copying takes longer
+            with self.leaf.naming(self.index):
+                return decoded_rgb(self.frame.data)
+        picture = to_picture(self.render(precision))
+        picture.info = self.info()
+        return picture
 
     def info(self) -> dict[Any, Any]:
         """Return what the file says beside the pixels, unless torchvision's functions for the actions lose it."""

@@ -399,12 +399,11 @@ class SampleMaker(Maker):
     def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
         plan = opened[0].plan
         if plan.size is None or min(plan.size) < 1:
-            pictures = [to_picture(each.render(self.options.precision)) for each in opened]
-        else:
-            shape = len(opened), 3, *plan.size
-            memory = torch.empty(shape, dtype=torch.uint8, memory_format=torch.channels_last, device="cpu")
-            self._writer(plan, plan.size).fill(memory, opened)
-            pictures = [to_picture(each) for each in memory]
+            return [each.picture(self.options.precision) for each in opened]
+        shape = len(opened), 3, *plan.size
+        memory = torch.empty(shape, dtype=torch.uint8, memory_format=torch.channels_last, device="cpu")
+        self._writer(plan, plan.size).fill(memory, opened)
+        pictures = [to_picture(each) for each in memory]
         for picture, each in zip(pictures, opened, strict=True):
             picture.info = each.info()  # `ImageOps.exif_transpose` and others look there
         return pictures
