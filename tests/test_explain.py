@@ -1,12 +1,17 @@
 """What a loader says of itself: what is fused, what is not and why, which decoders, and what runs where."""
 
+import multiprocessing
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
-from torch.utils.data import ConcatDataset
+from PIL import Image
+from torch.utils.data import ConcatDataset, Subset
 from torchvision import transforms as v1
+from torchvision.datasets import CIFAR10, ImageFolder
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from tests.batching import FIXED, JITTER, UINT8
@@ -18,7 +23,7 @@ from tests.fakes.samples import Samples
 def lines(dataset: Any, **options: Any) -> list[str]:
     """Return what is said behind the first line, but for what this machine lacks."""
     first, *others = RecordLoader(dataset, 8, **options).explain().split("\n  ")
-    assert first.startswith(f"RecordLoader({type(dataset).__name__} of {len(dataset)} samples, batch_size=8, ")
+    assert first.startswith(f"RecordLoader({type(dataset).__name__} of {len(dataset):,} samples, batch_size=8, ")
     return [line for line in others if not line.startswith("slower than it could be")]
 
 
@@ -34,6 +39,35 @@ def test_all_is_fused(tree: Path) -> None:
         "workers: threads: all is fused",
     ]
     assert lines(loader.dataset, workers="processes")[-1] == "workers: processes: as asked"
+
+
+def test_many_small_images_are_made_by_forked_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(8):
+        picture = Image.new("RGB", (8, 8), (number, 0, 0))
+        (tmp_path / "photos" / "red").mkdir(parents=True, exist_ok=True)
+        picture.save(tmp_path / "photos" / "red" / f"{number}.png")
+    forked = "workers: processes: the images are small: threads would wait for each other's turn with the GIL"
+    for kind in (ImageFolder, ImageFolderRecord):
+        dataset = kind(tmp_path / "photos", transform=FIXED)
+        many: Any = ConcatDataset([dataset] * 1250)
+        fork = {"num_workers": 2, "multiprocessing_context": "fork"}
+        assert lines(many, **fork)[-1] == forked
+        for options in (fork | {"num_workers": 1}, fork | {"multiprocessing_context": "spawn"}):
+            assert lines(many, **options)[-1] == "workers: threads: all is fused"
+        assert lines(many, workers="threads", **fork)[-1] == "workers: threads: all is fused"
+        assert lines(Subset(many, range(9_999)), **fork)[-1] == "workers: threads: all is fused"
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    assert lines(many, **fork)[-1] == "workers: threads: all is fused"
+
+
+def test_small_images_of_an_array() -> None:
+    """Whole batches are made by threads; images that are changed one by one, by processes."""
+    for transforms, where in (([], "threads"), ([v1.RandomRotation(9)], "processes")):
+        dataset: Any = object.__new__(CIFAR10)
+        dataset.data, dataset.targets = np.zeros((10_000, 32, 32, 3), np.uint8), [0] * 10_000
+        dataset.transform = v1.Compose([v1.RandomCrop(32, 4), *transforms, v1.ToTensor()])
+        dataset.target_transform = None
+        assert lines(dataset, num_workers=2, multiprocessing_context="fork")[-1].startswith(f"workers: {where}: ")
 
 
 def test_what_is_not_fused_and_why(tree: Path) -> None:

@@ -118,7 +118,7 @@ class Iteration(BatchIterator):
     The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
 
     Args:
-        num_threads: Number of threads; small images have one.
+        num_threads: Number of threads.
         ahead: Batches finished before the user asks for them.
         hinted: Further batches to prefetch from the disk.
         timeout_s: Longest wait for a batch; 0: no limit.
@@ -140,8 +140,6 @@ class Iteration(BatchIterator):
         self._maker, self._ahead, self._timeout_s = maker, ahead, timeout_s
         self._pending: collections.deque[tuple[Wanted, Future[Any]]] = collections.deque()
         self._num_pieces = _PIECES_PER_THREAD * num_threads
-        if maker.source.is_small:  # several threads would wait for each other
-            num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
         # The user's functions of targets and batches run in one thread, one after the other.
         have_own = not all(each.is_safe for each in code_of_batches(maker.options, maker.source))

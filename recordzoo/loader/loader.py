@@ -99,10 +99,11 @@ class RecordLoader(FrameworkLoader):
         multiprocessing_context: Start method of worker processes.
         pin_memory_device, in_order: Accepted for compatibility with `DataLoader`, without effect. Libraries that build
             a stock `DataLoader` from this one read them as attributes.
-        workers: "auto": processes for a dataset or image transforms of yours, otherwise threads; `print(loader)` shows
-            which, and why. "threads": for code of yours, too. It must keep nothing on `self` between calls, share no
-            open file, connection or other handle, and set no seeds of the process's random generators: several threads
-            call it at once, for several samples. "processes": also for compiled code.
+        workers: "auto": processes for a dataset or image transforms of yours, and for 10,000 or more small images where
+            processes are forked; otherwise threads. `print(loader)` shows which, and why. "threads": for code of yours,
+            too. It must keep nothing on `self` between calls, share no open file, connection or other handle, and set
+            no seeds of the process's random generators: several threads call it at once, for several samples.
+            "processes": also for compiled code.
         batch_transform: Called with the parts of a batch, images and targets; returns the user's batch. For example
             v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
@@ -277,7 +278,14 @@ class RecordLoader(FrameworkLoader):
 
     def _placement(self, maker: Maker) -> Placement:
         is_own_order = not self._orders.draws_ahead
-        found = place(maker.options, maker.source, self.workers, self.num_workers, is_own_order=is_own_order)
+        found = place(
+            maker.options,
+            maker.source,
+            self.workers,
+            self.num_workers,
+            is_own_order=is_own_order,
+            are_forked=are_forked(self.multiprocessing_context) and not multiprocessing.current_process().daemon,
+        )
         return Placement("caller", self._no_processes) if self._no_processes and found.where == "processes" else found
 
     def _in_threads(self, maker: Maker, batches: Iterator[Wanted]) -> BatchIterator:

@@ -26,6 +26,9 @@ logger = logging.getLogger("recordzoo")
 _OF_TORCH = (nn.Module, nn.ModuleList, nn.Sequential, object)
 """Bases of torchvision's transforms, and classes in which people give transforms to its containers."""
 
+_MANY = 10_000
+"""Of fewer small images an epoch takes about as long as starting worker processes."""
+
 
 class Placement(NamedTuple):
     """Where the batches of a loader are made, and why.
@@ -46,13 +49,20 @@ class Code(NamedTuple):
 
 
 def place(
-    options: BatchOptions, source: Source, workers: str, num_workers: int, *, is_own_order: bool = False
+    options: BatchOptions,
+    source: Source,
+    workers: str,
+    num_workers: int,
+    *,
+    is_own_order: bool = False,
+    are_forked: bool = False,
 ) -> Placement:
     """Decide where the batches of a loader are made, without running any of it.
 
     Args:
         workers, num_workers: As in `RecordLoader`.
         is_own_order: Whether the keys of a batch must be drawn when it is taken.
+        are_forked: Whether worker processes are forked, which takes less time than a second of small images.
 
     Raises:
         ArgumentError: `deterministic` with `workers="threads"`, and code that needs seeded generators.
@@ -70,15 +80,15 @@ def place(
         return Placement("processes", f"deterministic, and {seeded[0].name} is not compiled")
     if workers == "processes":
         return Placement("processes", "as asked")
-    if not written:
-        return Placement("threads", "all is fused")
     if workers == "threads":
-        return Placement("threads", "as asked")
+        return Placement("threads", "as asked" if written else "all is fused")
     if own := [each.name for each in of_samples if not each.is_safe]:
         return Placement("processes", f"{own[0]} is your own code: each process runs its copy, as in DataLoader")
     if own := [each.name for each in of_batches if not each.is_safe]:
         return Placement("threads", f"of your own code there is only {', '.join(own)}, which one more thread runs")
-    return Placement("threads", "what is not fused is torchvision's own code")
+    if are_forked and num_workers > 1 and len(options.dataset) >= _MANY and source.is_small:
+        return Placement("processes", "the images are small: threads would wait for each other's turn with the GIL")
+    return Placement("threads", "what is not fused is torchvision's own code" if written else "all is fused")
 
 
 def code_of_samples(source: Source) -> list[Code]:
@@ -155,8 +165,6 @@ def sample_lines(maker: Maker) -> list[str]:
         lines.append(f"not fused: {source.problem}; each sample is taken from {source.kind}, as it gives it")
     if less := missing(source):
         lines.append(f"slower than it could be: {less}")
-    if source.is_small:
-        lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
         if len(source.leaves) > 1:
             lines.append(f"dataset {number}: {type(leaf.dataset).__name__}")

@@ -219,10 +219,8 @@ class Source:
 
     @property
     def is_small(self) -> bool:
-        """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
-        are_plain = all(not isinstance(leaf, JointLeaf) and leaf.is_small for leaf in self.leaves)
-        has_rest = any(plan.rest for leaf in self.leaves for plan in leaf.views.plans)
-        return bool(self.leaves) and are_plain and not has_rest
+        """Whether all images are small: threads would wait for each other's turn with the GIL."""
+        return bool(self.leaves) and all(not isinstance(leaf, JointLeaf) and leaf.is_small for leaf in self.leaves)
 
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:

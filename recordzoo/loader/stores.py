@@ -42,9 +42,9 @@ from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
 
-_SMALL_BYTES = 2048
+_SMALL_BYTES, _SMALL_PIXELS = 3 << 10, 64 * 64
 _LARGE_BYTES = 256_000_000
-_LOOKED_AT = 1000
+_LOOKED_AT, _FILES_LOOKED_AT = 1000, 16
 
 _WITH_LOADER = (
     datasets.CLEVRClassification,
@@ -88,12 +88,10 @@ class Leaf(ABC):
         views: The plans of its transform.
         target_transform: As the dataset's; None if the loader renumbers its classes.
         is_raw: Whether images are stored as pixels.
-        is_small: Whether images are so small that Python's work under the GIL takes most of the time.
         shape: The shape of all images, if their pixels are stored; then `stack` returns them.
     """
 
     is_raw = False
-    is_small = False
     shape: StoredShape | None = None
     target_transform: Callable[[Any], Any] | None
 
@@ -128,6 +126,18 @@ class Leaf(ABC):
     def is_gray(self) -> bool:
         """Whether images have one channel."""
         return self.shape is not None and self.shape.channels == 1
+
+    @property
+    def is_small(self) -> bool:
+        """Whether Python's work for each image, under the GIL, takes longer than decoding and changing it."""
+        if self.shape is not None:
+            return self.shape.height * self.shape.width <= _SMALL_PIXELS and not self.only_moves
+        sizes = self._sizes()
+        return bool(len(sizes)) and sum(sizes) < _SMALL_BYTES * len(sizes)
+
+    def _sizes(self) -> Sequence[int]:
+        """Return the size in bytes of some images; none if that is not known."""
+        return ()
 
     @property
     def only_moves(self) -> bool:
@@ -214,11 +224,10 @@ class Records(Leaf):
         self.shape = None if shape is not None and (shape.channels == 1) != is_gray else shape
         super().__init__(dataset, transforms)
 
-    @property
     @override
-    def is_small(self) -> bool:  # type: ignore[override]  # read, never set
-        lengths = self.reader.lengths("image")[:_LOOKED_AT]
-        return bool(not len(lengths) or lengths.mean() < _SMALL_BYTES)
+    def _sizes(self) -> Sequence[int]:
+        sizes: list[int] = self.reader.lengths("image")[:_LOOKED_AT].tolist()
+        return sizes
 
     @override
     def frame(self, index: int) -> Frame:
@@ -359,6 +368,14 @@ class Files(Leaf):
     def __init__(self, dataset: Any, look: Callable[[int], tuple[Any, Any]], transforms: Any) -> None:
         super().__init__(dataset, transforms)
         self._look, self._known = look, _known_of(dataset)
+
+    @override
+    def _sizes(self) -> Sequence[int]:
+        count = len(self.dataset)
+        try:
+            return [os.stat(self._look(index)[0]).st_size for index in range(0, count, count // _FILES_LOOKED_AT + 1)]
+        except OSError:  # whoever reads it is told
+            return ()
 
     @override
     def frame(self, index: int) -> Frame:
