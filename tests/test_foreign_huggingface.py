@@ -76,7 +76,7 @@ def test_what_save_to_disk_wrote(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_columns_of_all_kinds(tmp_path: Path) -> None:
     """What each becomes; the same from Parquet and from Arrow."""
-    from datasets import Array2D, Array3D, ClassLabel, Image, List, Value
+    from datasets import Array2D, Array3D, ClassLabel, Features, Image, List, Value
 
     numbers = range(12)
     boxes = [[{"x": n, "on": [True]}] for n in numbers]
@@ -94,6 +94,8 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
         tags=([[n] * (n % 3) for n in numbers], List(Value("int64"))),
         embedding=([[n, 0.5] for n in numbers], List(Value("float32"), length=2)),
         boxes=(boxes, List({"x": Value("int32"), "on": List(Value("bool"))})),
+        kinds=([[n % 2] * (n % 3) for n in numbers], List(ClassLabel(names=["wild", "tame"]))),
+        objects=([[{"kind": n % 2}] for n in numbers], List({"kind": ClassLabel(names=["egg", "nest"])})),
         thumb=(thumbs, Image()),
         blob=([bytes([n]) for n in numbers], Value("binary")),
         name=(["n"] * 12, Value("string")),
@@ -115,6 +117,13 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
         assert (third["blob"], third["field_name"], third["image_path"]) == (b"\3", "n", None)
         assert third["picture"].tolist() == pictures[3].tolist()
         assert reader.manifest.fields["coarse"] == FieldSpec(FieldKind.CLASS, ("sea", "land"))
+        kept = Features.from_dict(reader.manifest.metadata["features"])
+        assert kept == Features({name: dataset.features[name] for name in ("kinds", "objects")})
+        assert (reader[5]["kinds"].tolist(), third["objects"]) == ([1, 1], [{"kind": 1}])
+    assert (
+        "features"
+        not in imported(write_shards(tmp_path / "plain", birds()), tmp_path / "plain.records").manifest.metadata
+    )
     reader = imported(tmp_path / "birds.parquet", tmp_path / "one.records", fields={"coarse": "target"})
     assert reader.manifest.classes == ("sea", "land")
     assert reader.array("label").tolist() == [label for _, label in SAMPLES]
@@ -251,6 +260,7 @@ def test_splits_from_names() -> None:
         ("birds-train-00000-of-00001.arrow", "birds-test.arrow", "cache-1a2b.arrow"): ["test", "train"],
         ("train/data-00000-of-00001.arrow", "train/state.json", "train/cache-1.arrow"): ["train"],
         ("part-0.parquet", "part-1.parquet"): ["", ""],
+        ("trainval.parquet",): ["trainval"],
     }.items():
         assert [file.split for file in table_files("x", dict.fromkeys(names, 1))] == splits
     with pytest.raises(ArgumentError, match=r"x has several datasets, in the folders a, b\. Name one: x/b"):

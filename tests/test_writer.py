@@ -80,6 +80,14 @@ def test_names_and_classes(tmp_path: Path) -> None:
     assert dataset[3][0].tobytes() == wanted.tobytes()
 
 
+def test_classes_of_targets_that_are_no_labels_are_in_the_metadata(tmp_path: Path) -> None:
+    records = [{"image": jpeg(i), "target": np.array([i % 2, 1])} for i in range(9)]
+    reader = write(tmp_path / "my.records", records, classes=["a", "b"])
+    assert (reader.manifest.classes, reader.manifest.metadata["classes"]) == (None, ["a", "b"])
+    records = [{"image": jpeg(i), "target": i % 2} for i in range(9)]
+    assert "classes" not in write(tmp_path / "two.records", records, classes=["a", "b"]).manifest.metadata
+
+
 def test_a_split_of_it_as_a_dataset(tmp_path: Path) -> None:
     write(tmp_path / "my.records", [{k: r[k] for k in ("image", "target", "split")} for r in some(30)])
     train = ImageFolderRecord(tmp_path / "my.records", split="train")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from typing_extensions import override
 
 from recordzoo.base.files import read_text
-from recordzoo.base.text import did_you_mean
+from recordzoo.base.text import JSON, did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
 from recordzoo.recipes.declared import SPLIT_NAMES
@@ -115,6 +115,7 @@ class Foreign(ABC):
         classes: Class names by label, if stored.
         kinds: The storage of fields (as in `convert`), where the format defines it. Others are inferred from values.
         specs: The types of fields, where the format defines them: class names, text.
+        metadata: What the fields do not hold; JSON for the record set's metadata.
 
     Raises:
         NotPreparedError: There is no dataset.
@@ -131,6 +132,7 @@ class Foreign(ABC):
         self.classes: Sequence[str] | None = None
         self.kinds: Mapping[str, str] = {}
         self.specs: Mapping[str, FieldSpec] = {}
+        self.metadata: Mapping[str, JSON] = {}
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do
         """Download remote data. Called once, before `pieces` is used, after `identity` is compared.

@@ -45,6 +45,7 @@ from recordzoo.formats.base import (
 from recordzoo.net.failures import check_online
 from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
+from recordzoo.recipes.declared import SPLIT_NAMES
 from recordzoo.records.manifest import FieldKind, FieldSpec
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
@@ -54,8 +55,7 @@ _MAX_INFO_BYTES = 16 << 20
 _DEPTH = 3
 _GENERIC = ("", "data", "dataset", "part", "shard", "file", "chunk")
 
-SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
-"""Usual words for splits, in the order in which they are listed."""
+_SPLITS = {*SPLIT_NAMES, "extra", "unsupervised"}
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
@@ -163,7 +163,7 @@ def table_files(location: str, sizes: Mapping[str, int]) -> list[Piece]:
     found = []
     for name, split in splits.items():
         # An only split is marked as one by a usual word, or by numbered files.
-        is_split = has_splits or split in SPLITS or NUMBERED.fullmatch(splitext(basename(name))[0])
+        is_split = has_splits or split in _SPLITS or NUMBERED.fullmatch(splitext(basename(name))[0])
         found.append(Piece(name, sizes[name], (), split=split_name(split) if is_split else ""))
     return found
 
@@ -284,11 +284,14 @@ class HuggingFace(Foreign):
 
     # Any: features as JSON has them.
     def _keep_names(self, features: Mapping[str, Any]) -> None:
-        """Store the names of labels: those of "target" as the classes, and those of other fields."""
+        """Store the names of labels: of "target" as the classes, of other fields, and within lists and structs."""
         found = {column.name: features[column.key].get("names") for column in self._columns if column.is_class}
         found = {name: each for name, each in found.items() if isinstance(each, list) and {*map(type, each)} <= {str}}
         self.classes = found.pop("target", None)
         self.specs = {name: FieldSpec(FieldKind.CLASS, tuple(names)) for name, names in found.items()}
+        others = {column.key: features.get(column.key) for column in self._columns if not column.is_class}
+        within = {key: feature for key, feature in others.items() if '"_type": "ClassLabel"' in json.dumps(feature)}
+        self.metadata = {"features": within} if within else {}
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -324,7 +327,12 @@ def _features(schema: Any, path: Path) -> Mapping[str, Any]:
         info = json.loads(data)
         features = info.get("info", info).get("features") or {}
         if all(isinstance(feature, dict | list) for feature in features.values()):
-            return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
+            # A list of one feature is how `datasets` wrote a List until version 4.
+            return {
+                name: {"_type": "List", "feature": feature[0]} if isinstance(feature, list) and feature else feature
+                for name, feature in features.items()
+                if feature or isinstance(feature, dict)
+            }
     except (ValueError, AttributeError, RecursionError):
         pass
     raise SourceError(f"{where} does not describe its columns as datasets does.", path=str(path))

@@ -347,7 +347,7 @@ class ForeignRecipe(SampleRecipe):
             self.use(_schema_of(foreign, self._kinds))
             self.classes = None if foreign.classes is None else tuple(foreign.classes)
             self.dataset, self.origin, self.specs = foreign.format, foreign.origin or foreign.format, foreign.specs
-            self.metadata = {"identity": self._identity(), "named": foreign.fields}
+            self.metadata = {**foreign.metadata, "identity": self._identity(), "named": foreign.fields}
         return ForeignSource(foreign)
 
     def _identity(self) -> str:

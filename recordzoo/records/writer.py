@@ -87,7 +87,7 @@ def write_set(
         indices: The index rows (`INDEX_DTYPE`) of each blob field, one per position.
         arrays: Array fields; the first dimension is the position.
         splits: Positions of each split.
-        classes: The names of the default target's classes.
+        classes: The names of the default target's classes; in the metadata if it has no label per record.
         marks: Marks of each blob field's values, uint8 [N], for `RecordReader.marks`; 0: unknown. They follow from the
             values, so they are not part of the set's identity.
         extras: Files that are not part of the set's identity, by name.
@@ -112,8 +112,10 @@ def write_set(
         write_file(folder / name, data)
     crash_point("set.arrays_written")
     target, fields = _fields(manifest, arrays, classes)
+    is_kept = classes is None or any(spec.names == tuple(classes) for spec in fields.values())
     manifest = dataclasses.replace(
         manifest,
+        metadata=manifest.metadata if is_kept else {**manifest.metadata, "classes": list(classes or ())},
         num_records=len(names),
         arrays=specs,
         splits={name: len(positions) for name, positions in splits.items()},
