@@ -27,6 +27,7 @@ SECTION = "cores"
 COUNTS = (1, 2, 4, 8, 16, 32)
 ESTIMATED = 16
 """The number of cores to estimate, where a machine has fewer."""
+LONGEST_S = 180
 FEW = 4
 """Up to so many workers a small tree makes epochs that are long enough."""
 TREES = {"originals": ("photos", "gigabyte"), "256": ("jpeg256", "many256")}
@@ -71,12 +72,18 @@ def measure(name: str, photos: Path | None, repeats: int, counts: list[int]) -> 
             command = ["taskset", "--cpu-list", f"0-{workers - 1}", sys.executable, "-m", "benchmarks.scaling"]
             command += ["--only", name, "--one", str(number), str(workers)]
             command += ["--photos", os.fspath(photos)] if photos else []
-            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-            last = (done.stdout.splitlines() or [""])[-1]
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["?"])[-1]
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True, timeout=LONGEST_S
+                )
+            except subprocess.TimeoutExpired:
+                problems[contestant.label] = f"no end in {LONGEST_S} s, cores: {workers}"
+                continue
+            except subprocess.CalledProcessError as err:
+                last = (err.stderr.strip().splitlines() or ["?"])[-1]
                 problems[contestant.label] = "not installed" if last.startswith("ModuleNotFoundError") else last
                 continue
+            last = done.stdout.splitlines()[-1]
             found.setdefault(contestant.label, []).append(float(last))
             print(f"{name}, {workers} cores, {contestant.label}: {float(last):,.0f} images/s", flush=True)
         for label, each in found.items():
