@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from recordzoo.base.files import read_text
 from recordzoo.base.settings import need
-from recordzoo.base.text import name_first, public_url, shown
+from recordzoo.base.text import counted, name_first, public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, even_ranges, fault, image_ending, plain
 from recordzoo.raw.member import MAX_MEMBER_BYTES
@@ -121,7 +121,7 @@ class MongoCollection(Foreign):
         ):
             if wrong:
                 shown_names = name_first([repr(name[:80]) for name in wrong], _NUM_NAMED)
-                raise fault(path, f" lists {len(wrong):,} documents {what} ({key}): {shown_names}.")
+                raise fault(path, f" lists {counted(len(wrong), 'document')} {what} ({key}): {shown_names}.")
         self._ids, self.classes = [id_of[name] for name in names], found.classes
         self._cut()
 
