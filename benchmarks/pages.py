@@ -89,10 +89,10 @@ def origins(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Say how often rows were measured, where and when: most of them, then the others by their names."""
     where: dict[str, list[str]] = {}
     for name, row in rows.items():
-        where.setdefault(in_short(row["machine"]), []).append(name.partition(":")[0])
+        where.setdefault(in_short(row["machine"]), []).append(re.split("[:,] ", name)[0])
     (most, _), *others = sorted(where.items(), key=lambda each: -len(each[1]))
     repeats = sorted({row["repeats"] for row in rows.values() if "repeats" in row})
-    places = [most, *(f"{', '.join(names)}: {place}" for place, names in others)]
+    places = [most, *(f"{', '.join(dict.fromkeys(names))}: {place}" for place, names in others)]
     return f"Medians of {' or '.join(map(str, repeats))}. {'; '.join(places)}."
 
 

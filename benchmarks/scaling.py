@@ -50,14 +50,10 @@ Numbers = dict[str, Any]  # Any: rows of the file
 def row(name: str, workers: int) -> Row:
     """Declare what is compared, with so many workers."""
     tree = TREES[name][workers > FEW]
-
-    def ours(label: str, **loader: str) -> Contestant:
-        return Contestant(label, "record_loader", tree, loader=loader)
-
     others = [Contestant(*each, tree) for each in (("ImageFolder + DataLoader", "imagefolder"), ("FFCV", "ffcv"))]
-    others += [ours("RecordLoader, fast", precision="fast", layout="NHWC"), Contestant("DALI, CPU", "dali", tree)]
-    work = Work("uint8", workers=workers)
-    return Row(TITLES[name], work, ours("RecordLoader, exact"), tuple((other, None) for other in others))
+    others.append(Contestant("DALI, CPU", "dali", tree))
+    ours = Contestant("RecordLoader, exact", "record_loader", tree)
+    return Row(TITLES[name], Work("uint8", workers=workers), ours, tuple((other, None) for other in others))
 
 
 def measure(name: str, photos: Path | None, repeats: int, counts: list[int]) -> Numbers:
