@@ -1,5 +1,6 @@
 """Hugging Face datasets, as `datasets` writes them to Parquet, to disk and to its cache, become record sets."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -150,6 +151,16 @@ def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> 
     both = imported(tmp_path / "y.parquet", tmp_path / "both.records")
     assert (both.value("image_path", 0), both.value("image_path_2", 0)) == ("a", "one.jpg")
     assert (reader.array("target").tolist(), reader.manifest.classes) == ([4, 5], None)
+
+
+def test_a_list_of_labels_as_datasets_wrote_it_until_version_4(tmp_path: Path) -> None:
+    feature = {"_type": "ClassLabel", "names": ["egg", "nest"]}
+    table = parquet.read_table(write_files(tmp_path / "x.parquet", (SAMPLES[0][0], "one.jpg"), kinds=[[0, 1]]))
+    features = {"info": {"features": {"photo": {"_type": "Image"}, "kinds": [feature]}}}
+    parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(features)}), tmp_path / "x.parquet")
+    reader = imported(tmp_path / "x.parquet", tmp_path / "one.records")
+    assert reader.manifest.metadata["features"] == {"kinds": {"_type": "List", "feature": feature}}
+    assert reader[0]["kinds"].tolist() == [0, 1]
 
 
 ELSEWHERE = "it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)"
