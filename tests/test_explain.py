@@ -42,10 +42,10 @@ def test_all_is_fused(tree: Path) -> None:
 
 
 def test_many_small_images_are_made_by_forked_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "photos" / "red"
+    folder.mkdir(parents=True)
     for number in range(8):
-        picture = Image.new("RGB", (8, 8), (number, 0, 0))
-        (tmp_path / "photos" / "red").mkdir(parents=True, exist_ok=True)
-        picture.save(tmp_path / "photos" / "red" / f"{number}.png")
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(folder / f"{number}.png")
     forked = "workers: processes: the images are small: threads would wait for each other's turn with the GIL"
     for kind in (ImageFolder, ImageFolderRecord):
         dataset = kind(tmp_path / "photos", transform=FIXED)
@@ -56,6 +56,9 @@ def test_many_small_images_are_made_by_forked_processes(tmp_path: Path, monkeypa
             assert lines(many, **options)[-1] == "workers: threads: all is fused"
         assert lines(many, workers="threads", **fork)[-1] == "workers: threads: all is fused"
         assert lines(Subset(many, range(9_999)), **fork)[-1] == "workers: threads: all is fused"
+    odd = ImageFolder(tmp_path / "photos", transform=FIXED)
+    odd.samples = [("\0", 0)] * 10_000
+    assert lines(odd, **fork)[-1] == "workers: threads: all is fused"  # reading a sample raises the error
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
     assert lines(many, **fork)[-1] == "workers: threads: all is fused"
 
