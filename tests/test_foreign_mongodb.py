@@ -119,8 +119,8 @@ def test_a_list_says_order_and_labels(server: Mongo, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "labels", "problem"),
     [
-        (["1.jpg", "gone.jpg", "x/gone too.jpg"], [1, 2, 3], "lists 2 documents that are not there (img_name): 'gone."),
-        (["1.jpg", "same.jpg"], [1, 2], "lists 1 document that are there twice (img_name): 'same.jpg'"),
+        (["1.jpg", "gone.jpg", "x/gone too.jpg"], [1, 2, 3], "lists 2 documents not found (img_name): 'gone."),
+        (["1.jpg", "same.jpg"], [1, 2], "lists 1 document found twice (img_name): 'same.jpg'"),
         ([], [], "of one item or more"),
         (["1.jpg", "2.jpg"], [1, "2"], "whole numbers only, or texts only"),
         ([1], [1], "path_list must hold texts"),

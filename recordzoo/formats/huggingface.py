@@ -329,9 +329,9 @@ def _features(schema: Any, path: Path) -> Mapping[str, Any]:
         if all(isinstance(feature, dict | list) for feature in features.values()):
             # A list of one feature is how `datasets` wrote a List until version 4.
             return {
-                name: {"_type": "List", "feature": feature[0]} if isinstance(feature, list) and feature else feature
+                name: {"_type": "List", "feature": feature[0]} if isinstance(feature, list) else feature
                 for name, feature in features.items()
-                if feature or isinstance(feature, dict)
+                if feature
             }
     except (ValueError, AttributeError, RecursionError):
         pass

@@ -116,8 +116,8 @@ class MongoCollection(Foreign):
                     id_of[name] = document["_id"]
         names = [name if name in id_of else name.rpartition("/")[2] for name in found.names]
         for what, wrong in (
-            ("that are not there", [name for name, each in zip(found.names, names, strict=True) if each not in id_of]),
-            ("that are there twice", list(twice.intersection(names))),
+            ("not found", [name for name, each in zip(found.names, names, strict=True) if each not in id_of]),
+            ("found twice", list(twice.intersection(names))),
         ):
             if wrong:
                 shown_names = name_first([repr(name[:80]) for name in wrong], _NUM_NAMED)

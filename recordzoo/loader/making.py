@@ -151,7 +151,8 @@ class Opened:
 
     def picture(self, precision: Precision) -> Image.Image:
         """Do `render`, and return an image for the user's code, with `info`."""
-        if not self.actions and isinstance(self.frame, JpegFrame):  # decoding to an array and copying takes longer
+        # Without steps this is what torchvision's loader does; decoding to an array and copying it takes longer.
+        if not self.plan.steps and isinstance(self.frame, JpegFrame):
             with self.leaf.naming(self.index):
                 return decoded_rgb(self.frame.data)
         picture = to_picture(self.render(precision))

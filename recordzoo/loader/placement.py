@@ -62,7 +62,7 @@ def place(
     Args:
         workers, num_workers: As in `RecordLoader`.
         is_own_order: Whether the keys of a batch must be drawn when it is taken.
-        are_forked: Whether worker processes are forked, which takes less time than a second of small images.
+        are_forked: Whether worker processes are copies of this one, which start in a tenth of a second.
 
     Raises:
         ArgumentError: `deterministic` with `workers="threads"`, and code that needs seeded generators.
